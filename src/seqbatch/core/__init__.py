@@ -1,0 +1,18 @@
+"""Arrays in, arrays out: contexts, statistics, estimates. No I/O, no clock, no randomness."""
+
+from seqbatch.core.contexts import Contexts
+from seqbatch.core.estimate import Estimate, lasso, least_squares, noise_variance, ridge
+from seqbatch.core.problem import Layout, Problem
+from seqbatch.core.statistics import Statistics
+
+__all__ = [
+    "Contexts",
+    "Estimate",
+    "Layout",
+    "Problem",
+    "Statistics",
+    "lasso",
+    "least_squares",
+    "noise_variance",
+    "ridge",
+]

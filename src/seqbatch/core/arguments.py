@@ -1,0 +1,99 @@
+"""Rules that arguments must keep: each either returns the value, made plain, or raises."""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seqbatch.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from typing import SupportsFloat, SupportsIndex
+
+#: Larger magnitudes would overflow when squared and summed over any realistic number of units.
+LARGEST = 1e120
+
+
+def integer(name: str, value: "SupportsIndex", *, at_least: int = 1) -> int:
+    """Return `value` as an int of at least `at_least`."""
+    rule = f"a whole number of at least {at_least}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(name, rule, repr(value)) from None
+    if isinstance(value, bool) or number < at_least:
+        raise InvalidArgumentError(name, rule, repr(value))
+    return number
+
+
+def number(
+    name: str,
+    value: "SupportsFloat",
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> float:
+    """Return `value` as a finite float within the stated bounds."""
+    bounds = [
+        f"{word} {bound:g}"
+        for word, bound in (("above", above), ("at least", at_least), ("at most", at_most))
+        if math.isfinite(bound)
+    ]
+    rule = "a finite number" + (f" {' and '.join(bounds)}" if bounds else "")
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(name, rule, repr(value)) from None
+    if not (math.isfinite(result) and result > above and at_least <= result <= at_most):
+        raise InvalidArgumentError(name, rule, repr(value))
+    return result
+
+
+def choice(name: str, value: object, options: Sequence[str]) -> str:
+    """Return `value`, one of `options`."""
+    if not isinstance(value, str) or value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise InvalidArgumentError(name, f"one of {allowed}", repr(value))
+    return value
+
+
+def floats(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> NDArray[np.float64]:
+    """Return `values` as finite float64 in C order, of `shape`; a word stands for any length.
+
+    The array is copied only where its type or order demands it.
+    """
+    array = _numeric(name, values)
+    wanted = "(" + ", ".join(str(length) for length in shape) + ("," * (len(shape) == 1)) + ")"
+    fits = array.ndim == len(shape) and all(
+        isinstance(length, str) or length == actual
+        for length, actual in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InvalidArgumentError(name, f"an array of shape {wanted}", f"shape {array.shape}")
+    # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
+    if array.size and not (array.min() > -LARGEST and array.max() < LARGEST):
+        where = tuple(int(i) for i in np.argwhere(~(np.abs(array) < LARGEST))[0])
+        raise InvalidArgumentError(
+            name,
+            f"finite and below {LARGEST:g} in size everywhere",
+            f"{array[where]} at index {where}",
+            "Remove or impute such values, or rescale the column, before handing them over.",
+        )
+    return array
+
+
+def _numeric(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        raw: NDArray[Any] = np.asarray(values)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError
+        return np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError):
+        received = f"{type(values).__name__}"
+        if isinstance(values, np.ndarray):
+            received += f" of dtype {values.dtype}"
+        raise InvalidArgumentError(name, "an array of real numbers", received) from None

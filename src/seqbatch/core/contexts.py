@@ -1,0 +1,108 @@
+"""The contexts of some units, in any of the three layouts, behind one face."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seqbatch.core import arguments
+from seqbatch.core.problem import Problem
+
+if TYPE_CHECKING:
+    from seqbatch.core.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """One context vector for every unit and action, however they are laid out.
+
+    A unit's numbers come from the same operations in the same order wherever the unit stands in
+    the array and however many stand beside it. Cutting a batch into pieces therefore changes no
+    bit of any score.
+
+    Parameters
+    ----------
+    values
+        Float64 in C order: (n, K, d), (n, K, p) or (n, p); see :class:`Problem`.
+    problem
+        The problem that says which of these it is.
+    """
+
+    values: NDArray[np.float64]
+    problem: Problem
+
+    @classmethod
+    def of(cls, values: ArrayLike, problem: Problem, *, name: str = "contexts") -> "Contexts":
+        """Check `values` against `problem`: shape, real, finite."""
+        block = problem.layout == "block"
+        shape = ("n", problem.dim) if block else ("n", problem.actions, problem.dim)
+        return cls(arguments.floats(name, values, shape), problem)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, units: NDArray[np.intp]) -> "Contexts":
+        """Return the contexts of these units alone."""
+        return Contexts(self.values[units], self.problem)
+
+    def chosen(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return each unit's vector under its action, shape (n, dim), as a new array."""
+        if self.problem.layout == "block":
+            return self.values.copy()
+        return self.values[np.arange(len(self)), actions]
+
+    def means(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return <x, theta> for every unit and action, shape (n, K)."""
+        from seqbatch.core import kernels
+
+        out = np.empty((len(self), self.problem.actions))
+        kernels.means(self._rows(), theta, out)
+        return out
+
+    def means_and_widths(
+        self, estimate: "Estimate"
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return <x, theta> and sqrt(x' A^-1 x), each of shape (n, K)."""
+        from seqbatch.core import kernels
+
+        means = np.empty((len(self), self.problem.actions))
+        widths = np.empty_like(means)
+        kernels.means_and_widths(self._rows(), estimate.theta, estimate.root, means, widths)
+        return means, widths
+
+    def means_under(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return <x, theta> for each of S parameters (S, models, dim), shape (n, S, K)."""
+        from seqbatch.core import kernels
+
+        n, (samples, models, dim), K = len(self), thetas.shape, self.problem.actions
+        if self.problem.layout == "block":
+            flat = np.empty((n, samples * models))
+            kernels.means(self._rows(), thetas.reshape(-1, dim), flat)
+            return flat.reshape(n, samples, K)
+        out = np.empty((n, samples, K))
+        column = np.empty((n, samples))
+        for action in range(K):
+            rows = np.ascontiguousarray(self.values[:, action : action + 1, :])
+            theta = np.ascontiguousarray(thetas[:, min(action, models - 1)])
+            kernels.means(rows, theta, column)
+            out[:, :, action] = column
+        return out
+
+    def dense(self) -> NDArray[np.float64]:
+        """Return the contexts as the paper writes them, shape (n, K, parameters).
+
+        In the disjoint and block layouts action a's vector stands in the a-th block of a long zero
+        vector. It is meant for checks and small cases: nothing in the library works on it.
+        """
+        problem = self.problem
+        if problem.layout == "shared":
+            return self.values.copy()
+        rows = self.values if self.values.ndim == 3 else self.values[:, None, :]
+        long = np.zeros((len(self), problem.actions, problem.actions, problem.dim))
+        index = np.arange(problem.actions)
+        long[:, index, index, :] = rows
+        return long.reshape(len(self), problem.actions, problem.parameters)
+
+    def _rows(self) -> NDArray[np.float64]:
+        return self.values if self.values.ndim == 3 else self.values[:, None, :]

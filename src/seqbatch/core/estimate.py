@@ -1,0 +1,154 @@
+"""From statistics to parameters: ridge, least squares, lasso, and the noise they leave."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.core.statistics import Statistics
+from seqbatch.errors import RankDeficiencyWarning
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Parameters estimated from statistics, one row for each cell.
+
+    Parameters
+    ----------
+    theta
+        The parameters, shape (cells, dim).
+    root
+        Lower triangular R with R' R = A^-1, so that sqrt(x' A^-1 x) = |R x|; shape
+        (cells, dim, dim), or (0, 0, 0) where the estimator has no widths. It is rebuilt from the
+        gram by a fresh Cholesky factorisation at every estimate, so that it cannot drift.
+    rank
+        How many directions the data determine, shape (cells,).
+    condition
+        Largest over smallest eigenvalue of the gram within those directions, shape (cells,); NaN
+        where it was not computed.
+    """
+
+    theta: NDArray[np.float64]
+    root: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    condition: NDArray[np.float64]
+
+    @classmethod
+    def zero(cls, cells: int, dim: int) -> "Estimate":
+        """Return theta = 0 without widths: what a greedy policy knows before any data."""
+        return cls(
+            theta=np.zeros((cells, dim)),
+            root=np.zeros((0, 0, 0)),
+            rank=np.zeros(cells, dtype=np.int64),
+            condition=np.full(cells, np.nan),
+        )
+
+
+def ridge(
+    statistics: Statistics,
+    penalty: float,
+    *,
+    stale: NDArray[np.bool_] | None = None,
+    previous: Estimate | None = None,
+) -> Estimate:
+    """Solve (gram + penalty I) theta = moment in each cell, with widths.
+
+    Parameters
+    ----------
+    statistics
+        What was observed.
+    penalty
+        lambda > 0. Where it is below the rounding of the gram it is raised to that rounding.
+    stale, previous
+        Re-estimate only the stale cells and keep the rest of `previous`. Both or neither.
+    """
+    from seqbatch.core import kernels
+
+    cells, dim = statistics.moment.shape
+    if stale is None or previous is None:
+        theta, root = np.empty((cells, dim)), np.empty((cells, dim, dim))
+        stale = np.ones(cells, dtype=np.bool_)
+    else:
+        theta, root = previous.theta.copy(), previous.root.copy()
+    kernels.ridge_cells(statistics.gram, statistics.moment, penalty, stale, theta, root)
+    return Estimate(theta, root, np.full(cells, dim, dtype=np.int64), np.full(cells, np.nan))
+
+
+def least_squares(statistics: Statistics) -> Estimate:
+    """Solve gram theta = moment in each cell; the minimum-norm solution where it is singular.
+
+    An eigenvalue counts as zero when it is no larger than the rounding that summing this many
+    outer products leaves in the gram.
+    """
+    values, vectors = np.linalg.eigh(statistics.gram)
+    largest = values[:, -1]
+    rounding = np.finfo(np.float64).eps * (statistics.dim + np.sqrt(statistics.count))
+    kept = values > (largest * rounding)[:, None]
+    inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
+    projected = np.einsum("cji,cj->ci", vectors, statistics.moment)
+    theta = np.einsum("cij,cj->ci", vectors, inverse * projected)
+    rank = kept.sum(axis=1)
+    smallest = np.where(kept, values, np.inf).min(axis=1)
+    condition = np.where(rank > 0, largest / smallest, np.nan)
+    return Estimate(theta, np.zeros((0, 0, 0)), rank.astype(np.int64), condition)
+
+
+def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
+    """Warn where observed data leave a direction undetermined; say whether it was so."""
+    dim = statistics.dim
+    lacking = np.flatnonzero(estimate.rank < dim)
+    if not lacking.size:
+        return False
+    cell = int(lacking[0])
+    others = f" (and {lacking.size - 1} more)" if lacking.size > 1 else ""
+    warnings.warn(
+        f"{who}: model {cell}{others} has rank {estimate.rank[cell]} of {dim} after "
+        f"{statistics.count[cell]} units; its minimum-norm least-squares estimate is used. "
+        'A larger first batch, first="uniform", or a ridge policy (RBGL, SBUCB) avoids this.',
+        RankDeficiencyWarning,
+        stacklevel=2,
+    )
+    return True
+
+
+def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
+    """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
+
+    Parameters
+    ----------
+    statistics
+        What was observed.
+    penalty
+        The weight of the absolute values, at least 0.
+    units
+        The n of the loss. It is the count of all cells together where they are blocks of one long
+        parameter.
+    """
+    from sklearn.linear_model import lars_path_gram
+
+    theta = np.zeros_like(statistics.moment)
+    for cell in np.flatnonzero(statistics.count):
+        # LARS puts the penalties' path on the scale of Xy / n and stops at alpha_min.
+        _, _, path = lars_path_gram(
+            Xy=statistics.moment[cell],
+            Gram=statistics.gram[cell],
+            n_samples=units,
+            alpha_min=penalty,
+            method="lasso",
+        )
+        theta[cell] = path[:, -1]
+    nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
+    return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
+
+
+def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
+    """Return the residual variance, pooled over cells: residual squares over n - rank.
+
+    It is NaN while there are no more units than parameters.
+    """
+    theta = estimate.theta
+    fitted = np.einsum("ci,cij,cj->c", theta, statistics.gram, theta)
+    residual = statistics.squares - 2 * np.einsum("ci,ci->c", theta, statistics.moment) + fitted
+    freedom = int(statistics.count.sum() - np.minimum(estimate.rank, statistics.count).sum())
+    return float(max(residual.sum(), 0.0) / freedom) if freedom > 0 else float("nan")

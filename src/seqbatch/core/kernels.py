@@ -1,0 +1,288 @@
+"""The few loops that BLAS cannot express, compiled on first use and cached.
+
+Scoring works on tiles of units, transposed so that neighbouring lanes of a vector register hold
+neighbouring units. Every lane runs the same operations in the same order, so a unit's numbers do
+not depend on where it stands in the batch, on how many units stand beside it, or on the number of
+BLAS threads. A triangular root needs half the products of a full matrix, which pays for that.
+
+Each kernel has a plain twin in ``tests/core/test_kernels.py``.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Fusing a product and a sum is allowed, reordering sums is not: results must not depend on tiling.
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"contract"},
+    "nogil": True,
+}
+TILE = 64
+# Lanes come in whole steps of the compiled loop, so that no lane falls to its scalar remainder.
+STEP = 16
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@njit(**OPTIONS)
+def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floats) -> None:
+    for lane in range(lanes):
+        unit = min(start + lane, stop - 1)
+        for j in range(tile.shape[0]):
+            tile[j, lane] = rows[unit, slot, j]
+
+
+@njit(**OPTIONS)
+def _mean(tile: Floats, theta: Floats, lanes: int, out: Floats) -> None:
+    dim = tile.shape[0]
+    for lane in range(lanes):
+        out[lane] = 0.0
+    whole = dim - dim % 4
+    for j in range(0, whole, 4):
+        t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
+        x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for lane in range(lanes):
+            total = out[lane] + t0 * x0[lane]
+            total = total + t1 * x1[lane]
+            total = total + t2 * x2[lane]
+            out[lane] = total + t3 * x3[lane]
+    for j in range(whole, dim):
+        t0, x0 = theta[j], tile[j]
+        for lane in range(lanes):
+            out[lane] += t0 * x0[lane]
+
+
+@njit(**OPTIONS)
+def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out: Floats) -> None:
+    # |root x|^2, two rows of the lower triangle at a time (the upper part holds zeros), four
+    # columns at a time: eight products for every four loads.
+    dim = tile.shape[0]
+    for lane in range(lanes):
+        out[lane] = 0.0
+    for i in range(0, dim - dim % 2, 2):
+        for lane in range(lanes):
+            s0[lane] = s1[lane] = 0.0
+        r0, r1 = root[i], root[i + 1]
+        whole = i + 2 - (i + 2) % 4
+        for j in range(0, whole, 4):
+            a0, a1, a2, a3 = r0[j], r0[j + 1], r0[j + 2], r0[j + 3]
+            b0, b1, b2, b3 = r1[j], r1[j + 1], r1[j + 2], r1[j + 3]
+            x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+            for lane in range(lanes):
+                y0, y1, y2, y3 = x0[lane], x1[lane], x2[lane], x3[lane]
+                s0[lane] = (((s0[lane] + a0 * y0) + a1 * y1) + a2 * y2) + a3 * y3
+                s1[lane] = (((s1[lane] + b0 * y0) + b1 * y1) + b2 * y2) + b3 * y3
+        if whole < i + 2:
+            a0, a1, b0, b1, x0, x1 = r0[i], r0[i + 1], r1[i], r1[i + 1], tile[i], tile[i + 1]
+            for lane in range(lanes):
+                s0[lane] = (s0[lane] + a0 * x0[lane]) + a1 * x1[lane]
+                s1[lane] = (s1[lane] + b0 * x0[lane]) + b1 * x1[lane]
+        for lane in range(lanes):
+            out[lane] = (out[lane] + s0[lane] * s0[lane]) + s1[lane] * s1[lane]
+    if dim % 2:
+        for lane in range(lanes):
+            s0[lane] = 0.0
+        for j in range(dim):
+            a0, x0 = root[dim - 1, j], tile[j]
+            for lane in range(lanes):
+                s0[lane] += a0 * x0[lane]
+        for lane in range(lanes):
+            out[lane] += s0[lane] * s0[lane]
+
+
+@njit(**OPTIONS)
+def means_and_widths(
+    rows: Floats, theta: Floats, root: Floats, means: Floats, widths: Floats
+) -> None:
+    """Fill <x, theta> and |root x| for rows (n, 1 or K, p); skip widths where root is empty.
+
+    With one row a unit, column a is model a; with K rows, column a is row a under model a, or
+    under the only model.
+    """
+    units, slots, dim = rows.shape
+    models, columns = theta.shape[0], means.shape[1]
+    with_widths = root.shape[0] > 0
+    tile = np.empty((dim, TILE))
+    s0, s1, out = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    for start in range(0, units, TILE):
+        stop = min(start + TILE, units)
+        lanes = -(-(stop - start) // STEP) * STEP
+        for slot in range(slots):
+            _load(rows, start, stop, slot, lanes, tile)
+            # One vector a unit: score it under every model. Else: its own model, or the one.
+            low, high = 0, models
+            if slots == columns:
+                low = min(slot, models - 1)
+                high = low + 1
+            for model in range(low, high):
+                column = slot if slots == columns else model
+                _mean(tile, theta[model], lanes, out)
+                for lane in range(stop - start):
+                    means[start + lane, column] = out[lane]
+                if with_widths:
+                    _square(tile, root[model], lanes, s0, s1, out)
+                    for lane in range(stop - start):
+                        widths[start + lane, column] = np.sqrt(out[lane])
+
+
+def means(rows: Floats, theta: Floats, out: Floats) -> None:
+    """Fill <x, theta> alone; see :func:`means_and_widths`."""
+    means_and_widths(rows, theta, np.empty((0, 0, 0)), out, out)
+
+
+@njit(**OPTIONS)
+def accumulate(
+    rows: Floats,
+    rewards: Floats,
+    cells: Integers,
+    gram: Floats,
+    moment: Floats,
+    squares: Floats,
+    count: Integers,
+) -> None:
+    """Add each row's outer product, reward product, squared reward and one to its cell, in place.
+
+    Rows are added one after another, so any cut of them into pieces gives the same bits. A cell
+    below zero skips the row.
+    """
+    dim = rows.shape[1]
+    # Group the rows by cell, in order. Four rows in one pass make the same sums in the same order
+    # as one by one, with a quarter of the traffic.
+    starts = np.zeros(gram.shape[0] + 1, dtype=np.int64)
+    for t in range(rows.shape[0]):
+        if cells[t] >= 0:
+            starts[cells[t] + 1] += 1
+    for cell in range(gram.shape[0]):
+        starts[cell + 1] += starts[cell]
+    order = np.empty(starts[-1], dtype=np.int64)
+    place = starts.copy()
+    for t in range(rows.shape[0]):
+        if cells[t] >= 0:
+            order[place[cells[t]]] = t
+            place[cells[t]] += 1
+    for cell in range(gram.shape[0]):
+        start, stop = starts[cell], starts[cell + 1]
+        if start == stop:
+            continue
+        target, whole = gram[cell], stop - (stop - start) % 4
+        for t in range(start, whole, 4):
+            r0, r1, r2, r3 = (
+                rows[order[t]],
+                rows[order[t + 1]],
+                rows[order[t + 2]],
+                rows[order[t + 3]],
+            )
+            for i in range(dim):
+                x0, x1, x2, x3, line = r0[i], r1[i], r2[i], r3[i], target[i]
+                if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
+                    for j in range(i + 1):
+                        total = (line[j] + x0 * r0[j]) + x1 * r1[j]
+                        line[j] = (total + x2 * r2[j]) + x3 * r3[j]
+        for t in range(whole, stop):
+            r0 = rows[order[t]]
+            for i in range(dim):
+                x0, line = r0[i], target[i]
+                if x0 != 0.0:
+                    for j in range(i + 1):
+                        line[j] = line[j] + x0 * r0[j]
+        for t in range(start, stop):
+            row, reward = rows[order[t]], rewards[order[t]]
+            for i in range(dim):
+                moment[cell, i] += reward * row[i]
+            squares[cell] += reward * reward
+        count[cell] += stop - start
+        for i in range(dim):
+            for j in range(i):
+                target[j, i] = target[i, j]
+
+
+@njit(**OPTIONS)
+def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None:
+    """Fill root with the inverse of the Cholesky factor of gram + penalty I; upper is scratch.
+
+    Where rounding in the gram exceeds the penalty, the penalty is raised to the size of that
+    rounding: the smallest value at which the factor exists for certain.
+    """
+    dim = gram.shape[0]
+    largest = 0.0
+    for i in range(dim):
+        largest = max(largest, gram[i, i])
+    ridge = max(penalty, 8.0 * dim * EPSILON * largest)
+    for i in range(dim):
+        upper[i, i:] = gram[i, i:]
+        upper[i, i] += ridge
+    # By rows, four finished rows at a time: upper' upper = gram + ridge I.
+    for i in range(dim):
+        target = upper[i]
+        whole = i - i % 4
+        for k in range(0, whole, 4):
+            u0, u1, u2, u3 = upper[k], upper[k + 1], upper[k + 2], upper[k + 3]
+            f0, f1, f2, f3 = u0[i], u1[i], u2[i], u3[i]
+            for j in range(i, dim):
+                total = (target[j] - f0 * u0[j]) - f1 * u1[j]
+                target[j] = (total - f2 * u2[j]) - f3 * u3[j]
+        for k in range(whole, i):
+            u0 = upper[k]
+            f0 = u0[i]
+            for j in range(i, dim):
+                target[j] -= f0 * u0[j]
+        scale = 1.0 / np.sqrt(target[i])
+        for j in range(i, dim):
+            target[j] *= scale
+    # Row i of the inverse of the lower factor, from the rows above it.
+    for i in range(dim):
+        target = root[i]
+        for j in range(dim):
+            target[j] = 0.0
+        whole = i - i % 4
+        for k in range(0, whole, 4):
+            f0, f1, f2, f3 = upper[k, i], upper[k + 1, i], upper[k + 2, i], upper[k + 3, i]
+            u0, u1, u2, u3 = root[k], root[k + 1], root[k + 2], root[k + 3]
+            for j in range(k + 4):
+                total = (target[j] - f0 * u0[j]) - f1 * u1[j]
+                target[j] = (total - f2 * u2[j]) - f3 * u3[j]
+        for k in range(whole, i):
+            f0, u0 = upper[k, i], root[k]
+            for j in range(k + 1):
+                target[j] -= f0 * u0[j]
+        target[i] = 1.0
+        scale = 1.0 / upper[i, i]
+        for j in range(i + 1):
+            target[j] *= scale
+
+
+@njit(**OPTIONS)
+def solve(root: Floats, moment: Floats, theta: Floats) -> None:
+    """Fill theta with root' root moment, the ridge estimate."""
+    dim = moment.shape[0]
+    for j in range(dim):
+        theta[j] = 0.0
+    for i in range(dim):
+        line, inner = root[i], 0.0
+        for j in range(i + 1):
+            inner += line[j] * moment[j]
+        for j in range(i + 1):
+            theta[j] += inner * line[j]
+
+
+@njit(**OPTIONS)
+def ridge_cells(
+    gram: Floats,
+    moment: Floats,
+    penalty: float,
+    stale: NDArray[np.bool_],
+    theta: Floats,
+    root: Floats,
+) -> None:
+    """Re-estimate every stale cell in place."""
+    upper = np.empty(gram.shape[1:])
+    for cell in range(gram.shape[0]):
+        if stale[cell]:
+            factorise(gram[cell], penalty, upper, root[cell])
+            solve(root[cell], moment[cell], theta[cell])

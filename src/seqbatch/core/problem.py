@@ -1,0 +1,62 @@
+"""What a policy is told before the first unit arrives."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from seqbatch.core import arguments
+
+Layout = Literal["shared", "disjoint", "block"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Horizon, batches, actions and the layout of the contexts.
+
+    Parameters
+    ----------
+    ends
+        Units seen by the end of each batch, t_1 < ... < t_M = T.
+    actions
+        K, how many actions there are; they are numbered from 0.
+    dim
+        The length of one context vector: d in the shared layout, p in the other two.
+    layout
+        ``"shared"``: a vector per unit and action, one parameter; ``"disjoint"``: a vector per
+        unit and action, one parameter per action; ``"block"``: one vector per unit, one parameter
+        per action.
+    """
+
+    ends: tuple[int, ...]
+    actions: int
+    dim: int
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        arguments.integer("actions", self.actions, at_least=2)
+        arguments.integer("dim", self.dim)
+        arguments.choice("layout", self.layout, get_args(Layout))
+
+    @property
+    def units(self) -> int:
+        """T, the number of units."""
+        return self.ends[-1]
+
+    @property
+    def batches(self) -> int:
+        """M, the number of batches."""
+        return len(self.ends)
+
+    @property
+    def models(self) -> int:
+        """How many parameter vectors are estimated: one, or one per action."""
+        return 1 if self.layout == "shared" else self.actions
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are estimated: the paper's d, which is p K unless shared."""
+        return self.models * self.dim
+
+    def size(self, batch: int) -> int:
+        """Return how many units batch number `batch` holds, counted from 1."""
+        start = self.ends[batch - 2] if batch > 1 else 0
+        return self.ends[batch - 1] - start

@@ -1,0 +1,112 @@
+"""Everything that an estimate needs to know of the past, in memory that does not grow with it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sums over observed units, kept apart in numbered cells (one cell for each model).
+
+    Statistics are a monoid: :meth:`zero` is its unit and :meth:`merge` its operation. Add rows
+    anywhere, merge anywhere, in any order: counts agree exactly, sums to rounding. Adding the same
+    rows in the same order gives the same bits however the calls are cut.
+
+    Parameters
+    ----------
+    gram
+        Sum of x x', shape (cells, dim, dim).
+    moment
+        Sum of reward times x, shape (cells, dim).
+    squares
+        Sum of squared rewards, shape (cells,).
+    count
+        Number of units, shape (cells,).
+    """
+
+    gram: NDArray[np.float64]
+    moment: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, cells: int, dim: int) -> "Statistics":
+        """Return the statistics of no units at all."""
+        return cls(
+            gram=np.zeros((cells, dim, dim)),
+            moment=np.zeros((cells, dim)),
+            squares=np.zeros(cells),
+            count=np.zeros(cells, dtype=np.int64),
+        )
+
+    @property
+    def cells(self) -> int:
+        """How many cells are kept apart."""
+        return len(self.count)
+
+    @property
+    def dim(self) -> int:
+        """The length of a context vector."""
+        return int(self.moment.shape[1])
+
+    def add(
+        self,
+        rows: NDArray[np.float64],
+        rewards: NDArray[np.float64],
+        cells: NDArray[np.int64],
+    ) -> "Statistics":
+        """Return these statistics with each row added to its cell; a cell of -1 skips the row."""
+        from seqbatch.core import kernels
+
+        if len(cells) and not (cells.min() >= -1 and cells.max() < self.cells):
+            raise InvalidArgumentError(
+                "cells", f"between -1 and {self.cells - 1}", f"{cells.min()} to {cells.max()}"
+            )
+        result = self._copy()
+        kernels.accumulate(
+            rows, rewards, cells, result.gram, result.moment, result.squares, result.count
+        )
+        return result
+
+    def merge(self, other: "Statistics") -> "Statistics":
+        """Return the statistics of both sets of units together."""
+        self._check_same_shape(other)
+        return Statistics(
+            self.gram + other.gram,
+            self.moment + other.moment,
+            self.squares + other.squares,
+            self.count + other.count,
+        )
+
+    def subtract(self, other: "Statistics") -> "Statistics":
+        """Return the statistics without `other`'s units, which must be among these."""
+        self._check_same_shape(other)
+        if (other.count > self.count).any():
+            raise InvalidArgumentError(
+                "other",
+                f"statistics of units counted here, at most {self.count.tolist()} a cell",
+                f"counts {other.count.tolist()}",
+            )
+        return Statistics(
+            self.gram - other.gram,
+            self.moment - other.moment,
+            self.squares - other.squares,
+            self.count - other.count,
+        )
+
+    def _copy(self) -> "Statistics":
+        return Statistics(
+            self.gram.copy(), self.moment.copy(), self.squares.copy(), self.count.copy()
+        )
+
+    def _check_same_shape(self, other: "Statistics") -> None:
+        if self.moment.shape != other.moment.shape:
+            raise InvalidArgumentError(
+                "other",
+                f"statistics of {self.cells} cells and dimension {self.dim}",
+                f"{other.cells} cells and dimension {other.dim}",
+            )

@@ -1,0 +1,250 @@
+"""When batches end, and how many there should be.
+
+A :class:`Grid` is a list of ends 0 < t_1 < ... < t_M = T: batch m holds the units t_{m-1} + 1 to
+t_m, numbered from 1 as in the paper (Han et al., *Sequential Batch Learning in Finite-Action
+Linear Contextual Bandits*), and its outcomes become visible at t_m.
+
+>>> from seqbatch import grids
+>>> grids.minimax(units=10_000, dim=5, batches=3)
+Grid(units=10000, batches=3, ends=[767, 4249, 10000])
+>>> grids.uniform(units=10, batches=3).sizes
+(3, 3, 4)
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidGridError
+
+
+@dataclass(frozen=True, repr=False)
+class Grid:
+    """The ends of the batches; make one with the functions of this module.
+
+    Parameters
+    ----------
+    ends
+        Units seen by the end of each batch, strictly increasing whole numbers.
+    """
+
+    ends: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        ends = tuple(arguments.integer("ends", end) for end in self.ends)
+        if not ends:
+            raise InvalidGridError("ends", "at least one batch end", "none")
+        for m, (before, after) in enumerate(pairwise(ends), start=2):
+            if after <= before:
+                raise InvalidGridError(
+                    "ends", "strictly increasing", f"{before} then {after} at batch {m}"
+                )
+        object.__setattr__(self, "ends", ends)
+
+    def __repr__(self) -> str:
+        shown = [str(end) for end in self.ends]
+        if len(shown) > 8:
+            shown = [*shown[:4], "...", *shown[-2:]]
+        return f"Grid(units={self.units}, batches={self.batches}, ends=[{', '.join(shown)}])"
+
+    @property
+    def units(self) -> int:
+        """T, the number of units in all batches."""
+        return self.ends[-1]
+
+    @property
+    def batches(self) -> int:
+        """M, the number of batches."""
+        return len(self.ends)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many units each batch holds."""
+        return tuple(after - before for before, after in pairwise((0, *self.ends)))
+
+    def batch_of(self, unit: int) -> int:
+        """Return the number (1 to M) of the batch that holds unit number `unit` (1 to T).
+
+        >>> explicit([3, 6, 10]).batch_of(4)
+        2
+        """
+        if not 1 <= unit <= self.units:
+            raise InvalidGridError("unit", f"between 1 and {self.units}", unit)
+        return bisect_left(self.ends, unit) + 1
+
+
+def explicit(ends: Iterable[int]) -> Grid:
+    """Return the grid of these ends: calendar waves, or whatever a user has.
+
+    >>> explicit([500, 2_000, 10_000]).sizes
+    (500, 1500, 8000)
+    """
+    return Grid(tuple(ends))
+
+
+def uniform(*, units: int, batches: int) -> Grid:
+    """Return batches of equal size, t_m = floor(m T / M): optimal for arbitrary contexts (Thm. 1).
+
+    >>> uniform(units=8_124, batches=3_131).ends[:3]
+    (2, 5, 7)
+    """
+    T, M = _sizes(units, batches)
+    return Grid(tuple(m * T // M for m in range(1, M + 1)))
+
+
+def online(*, units: int) -> Grid:
+    """Return one unit a batch, M = T: the fully sequential setting."""
+    T, _ = _sizes(units, 1)
+    return Grid(tuple(range(1, T + 1)))
+
+
+def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -> Grid:
+    """Return the grid that is near-optimal for stochastic contexts (Thm. 2, Section 4.1).
+
+    t_1 = floor(beta d) and t_m = floor(beta sqrt(t_{m-1})): every batch costs about the same.
+
+    Parameters
+    ----------
+    units, dim, batches
+        T, d and M, with T >= d^2 (Assumption 1).
+    scale
+        None solves for the smallest beta whose recursion reaches T. A number gives the grid of
+        Section 6.2 instead, beta = scale sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))); it is 0.4 there.
+
+    Examples
+    --------
+    >>> minimax(units=100_000, dim=10, batches=2, scale=0.4)
+    Grid(units=100000, batches=2, ends=[4000, 100000])
+    """
+    T, M = _sizes(units, batches)
+    d = arguments.integer("dim", dim)
+    _require_ratio(T, d * d, "dim^2")
+    guess = _root_growth(T, T / d**2, M)
+
+    def recursion(beta: float) -> list[int]:
+        ends = [math.floor(beta * d)]
+        while len(ends) < M:
+            ends.append(math.floor(beta * math.sqrt(ends[-1])))
+        return ends
+
+    if scale is not None:
+        return _pinned(recursion(arguments.number("scale", scale, above=0) * guess), T)
+    return _pinned(recursion(_smallest(lambda beta: recursion(beta)[-1] >= T, guess)), T)
+
+
+def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
+    """Return the grid of Ren and Zhou for sparse parameters, as in Section 6.2 (there s = d).
+
+    t_1 = floor(b sqrt(s)) and t_m = floor(b sqrt(t_{m-1})), with
+    b = sqrt(T) (T / s)^(1 / (2 (2^M - 1))).
+
+    >>> sparse(units=100_000, sparsity=10, batches=2)
+    Grid(units=100000, batches=2, ends=[4641, 100000])
+    """
+    T, M = _sizes(units, batches)
+    s = arguments.integer("sparsity", sparsity)
+    _require_ratio(T, s, "sparsity")
+    growth = _root_growth(T, T / s, M)
+    ends = [math.floor(growth * math.sqrt(s))]
+    while len(ends) < M:
+        ends.append(math.floor(growth * math.sqrt(ends[-1])))
+    return _pinned(ends, T)
+
+
+def geometric(*, units: int, dim: int, batches: int) -> Grid:
+    """Return the grid for problem-dependent regret (Section 5): t_m = floor(d^2 b^m).
+
+    b = (T / d^2)^(1 / M), so that every batch is b times the data before it.
+
+    >>> geometric(units=100_000, dim=10, batches=3)
+    Grid(units=100000, batches=3, ends=[1000, 10000, 100000])
+    """
+    T, M = _sizes(units, batches)
+    d = arguments.integer("dim", dim)
+    _require_ratio(T, d * d, "dim^2")
+    # Exponents of whole powers are computed as exp(log) below; a hair guards floor(1000 - 1e-13).
+    growth = math.log(T / d**2)
+    ends = [math.floor(d**2 * math.exp(growth * m / M) * (1 + 1e-12)) for m in range(1, M + 1)]
+    return _pinned(ends, T)
+
+
+def adversarial_batches(*, units: int, dim: int) -> int:
+    """Return M = max(1, floor(sqrt(d ln(1 + T/d) T / ln 2))), as in Section 6.1.
+
+    For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper's text says 4,821.
+
+    >>> adversarial_batches(units=8_124, dim=234)
+    3131
+    """
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    return min(T, max(1, math.floor(math.sqrt(d * math.log1p(T / d) * T / math.log(2)))))
+
+
+def stochastic_batches(*, units: int, dim: int) -> int:
+    """Return M = max(2, ceil(0.2 log2 log2(T / d^2))), as in Section 6.2.
+
+    >>> stochastic_batches(units=100_000, dim=10)
+    2
+    """
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    _require_ratio(T, d * d, "dim^2")
+    inner = math.log2(T / d**2)
+    # The double logarithm means nothing before log2(T / d^2) passes 1; the rule's floor of 2 does.
+    return min(T, max(2, math.ceil(0.2 * math.log2(inner))) if inner > 1 else 2)
+
+
+def problem_dependent_batches(*, units: int, dim: int) -> int:
+    """Return M = max(2, ceil(ln(T / d^2))), as in Section 6.3.
+
+    >>> problem_dependent_batches(units=40_428_967, dim=40)
+    11
+    """
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    _require_ratio(T, d * d, "dim^2")
+    return min(T, max(2, math.ceil(math.log(T / d**2))))
+
+
+def _sizes(units: int, batches: int) -> tuple[int, int]:
+    T, M = arguments.integer("units", units), arguments.integer("batches", batches)
+    if M > T:
+        raise InvalidGridError("batches", f"at most units = {T}", M)
+    return T, M
+
+
+def _require_ratio(units: int, divisor: int, name: str) -> None:
+    if units < divisor:
+        raise InvalidGridError(
+            "units",
+            f"at least {name} = {divisor} for this grid",
+            units,
+            "Use grids.uniform or grids.explicit with fewer units.",
+        )
+
+
+def _root_growth(units: int, ratio: float, batches: int) -> float:
+    """Return sqrt(T) ratio^(1 / (2 (2^M - 1))); the exponent is 0 long before 2^M overflows."""
+    exponent = 0.5 / (2.0 ** min(batches, 1000) - 1)
+    return math.sqrt(units) * math.pow(ratio, exponent)
+
+
+def _smallest(holds: Callable[[float], bool], guess: float) -> float:
+    """Bisect for the smallest float at which a monotone condition holds."""
+    low, high = guess, guess
+    while holds(low):
+        low /= 2
+    while not holds(high):
+        high *= 2
+    while low < (middle := low + (high - low) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _pinned(ends: list[int], units: int) -> Grid:
+    """Keep ends strictly increasing with room for those to come, and the last one at T."""
+    batches, kept = len(ends), [0]
+    for m, end in enumerate(ends, start=1):
+        kept.append(min(max(end, kept[-1] + 1), units - (batches - m)))
+    return Grid((*kept[1:-1], units))

@@ -1,0 +1,358 @@
+"""The object that a user holds: a policy on a grid, with the batch rule enforced."""
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seqbatch import policies
+from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
+from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
+from seqbatch.grids import Grid
+from seqbatch.policies import Decision, Feedback, Policy
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Units of the open batch that were assigned and wait for their outcomes."""
+
+    vectors: NDArray[np.float64]
+    actions: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+
+class Learner:
+    """Assign units batch by batch; learn when a batch's outcomes are all in.
+
+    Everyone in a batch is assigned before any of its outcomes is seen. The learner enforces that:
+    outcomes shown early, units past the batch's end and batches observed twice raise
+    :class:`~seqbatch.errors.BatchRuleError`, and any call that raises changes nothing.
+
+    Parameters
+    ----------
+    policy
+        Which action a unit gets; see :mod:`seqbatch.policies`.
+    grid
+        When batches end; see :mod:`seqbatch.grids`.
+    actions
+        K, how many actions there are; they are numbered from 0.
+    dim
+        The length of one context vector: d in the shared layout, p in the other two.
+    layout
+        ``"shared"``: contexts (n, K, d), one parameter. ``"disjoint"``: contexts (n, K, p), one
+        parameter per action. ``"block"``: contexts (n, p), one parameter per action.
+    seed
+        Where the policy's random draws start. The same seed gives the same decisions, however the
+        units of a batch are handed over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> from seqbatch.policies import RBGL
+    >>> learner = Learner(
+    ...     RBGL(first="uniform"), grids.explicit([4, 8]), actions=2, dim=1, layout="block", seed=7
+    ... )
+    >>> decision = learner.assign(np.ones((4, 1)))
+    >>> decision.actions
+    array([1, 1, 1, 0])
+    >>> learner.observe([0.0, 0.0, 0.0, 1.0])
+    >>> learner.batch, learner.units_left
+    (2, 4)
+    >>> learner.assign(np.ones((4, 1))).actions
+    array([0, 0, 0, 0])
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        grid: Grid,
+        *,
+        actions: int,
+        dim: int,
+        layout: Layout = "shared",
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(policy, Policy):
+            raise InvalidArgumentError(
+                "policy",
+                "an object with begin, assign, learn and close",
+                repr(policy),
+                "Policies of this package are made by calling their class: SBUCB(), not SBUCB.",
+            )
+        if isinstance(policy, type):
+            raise InvalidArgumentError(
+                "policy", f"an instance, as in {policy.__name__}()", f"the class {policy.__name__}"
+            )
+        if not isinstance(grid, Grid):
+            raise InvalidArgumentError(
+                "grid", "a Grid", repr(grid), "Use grids.explicit(ends) for ends of your own."
+            )
+        self.policy = policy
+        self.grid = grid
+        self.problem = Problem(ends=grid.ends, actions=actions, dim=dim, layout=layout)
+        self.state: Any = policy.begin(self.problem)
+        self._batch = 1
+        self._pending: list[_Pending] = []
+        self._waiting = 0
+        self._random = np.random.default_rng(arguments.integer("seed", seed, at_least=0))
+
+    def __repr__(self) -> str:
+        where = (
+            "finished"
+            if self.finished
+            else f"batch {self.batch} of {self.grid.batches}, {self.units_left} units left in it"
+        )
+        return f"<Learner: {self.policy}, {where}>"
+
+    @property
+    def batch(self) -> int:
+        """The number of the open batch, from 1; M + 1 when all are closed."""
+        return self._batch
+
+    @property
+    def finished(self) -> bool:
+        """Whether every batch was observed."""
+        return self._batch > self.grid.batches
+
+    @property
+    def units_left(self) -> int:
+        """How many units the open batch still takes; 0 when it waits for its outcomes."""
+        return 0 if self.finished else self.problem.size(self._batch) - self._waiting
+
+    @property
+    def estimate(self) -> Estimate:
+        """What the policy believes: the estimate that the open batch's decisions use."""
+        summary = getattr(self.policy, "summary", None)
+        if summary is None:
+            raise InvalidArgumentError(
+                "policy", "one with a summary(state) function", type(self.policy).__name__
+            )
+        return cast(Estimate, summary(self.state))
+
+    def assign(self, contexts: ArrayLike) -> Decision:
+        """Decide for some units of the open batch, as many or few as are there.
+
+        Parameters
+        ----------
+        contexts
+            (n, K, d), (n, K, p) or (n, p), according to the layout.
+        """
+        checked = Contexts.of(contexts, self.problem)
+        if self.finished:
+            raise BatchRuleError(
+                f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
+                "more units. Start a new learner to go on."
+            )
+        if len(checked) > self.units_left:
+            raise BatchRuleError(
+                f"contexts: batch {self._batch} has room for {self.units_left} more units; "
+                f"received {len(checked)}. Hand over the first {self.units_left}, observe the "
+                "batch's outcomes, then go on with the rest."
+            )
+        # A failing policy must not use up draws: they come from a copy that is kept on success.
+        random = np.random.default_rng()
+        random.bit_generator.state = self._random.bit_generator.state
+        positions = np.arange(self._waiting, self._waiting + len(checked))
+        decision = self.policy.assign(self.state, checked, random.random(len(checked)), positions)
+        self._pending.append(
+            _Pending(checked.chosen(decision.actions), decision.actions, decision.groups)
+        )
+        self._waiting += len(checked)
+        self._random = random
+        return decision
+
+    def observe(self, rewards: ArrayLike) -> None:
+        """Take the outcomes of the whole batch, in the order assigned, and close it.
+
+        Parameters
+        ----------
+        rewards
+            One number for each unit of the batch.
+        """
+        if self.finished:
+            raise BatchRuleError(
+                f"rewards: all {self.grid.batches} batches were observed; there is none to observe."
+            )
+        if self._waiting == 0:
+            past = f"; batch {self._batch - 1} was observed already" if self._batch > 1 else ""
+            raise BatchRuleError(
+                f"rewards: no unit of batch {self._batch} is assigned yet{past}. Assign its "
+                f"{self.units_left} units first."
+            )
+        if self.units_left:
+            raise BatchRuleError(
+                f"rewards: batch {self._batch} ends after {self.problem.size(self._batch)} units "
+                f"and {self._waiting} are assigned. Assign the remaining {self.units_left} before "
+                "showing any outcome."
+            )
+        checked = arguments.floats("rewards", rewards, (self._waiting,))
+        waiting = self._joined()
+        feedback = Feedback(waiting.vectors, waiting.actions, waiting.groups, checked)
+        self.state = self.policy.close(self.policy.learn(self.state, feedback))
+        self._pending, self._waiting = [], 0
+        self._batch += 1
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to `path`, complete or not at all.
+
+        The file is a NumPy archive of plain arrays and a JSON header. :meth:`load` continues bit
+        for bit, also in the middle of a batch.
+        """
+        arrays: dict[str, NDArray[Any]] = {"ends": np.asarray(self.grid.ends, dtype=np.int64)}
+        values: dict[str, Any] = {}
+        _flatten("state", self.state, arrays, values)
+        _flatten("waiting", self._joined(), arrays, values)
+        header = {
+            "format": FORMAT,
+            "policy": type(self.policy).__name__,
+            "parameters": {f.name: getattr(self.policy, f.name) for f in _fields(self.policy)},
+            "actions": self.problem.actions,
+            "dim": self.problem.dim,
+            "layout": self.problem.layout,
+            "batch": self._batch,
+            "random": self._random.bit_generator.state,
+            "values": values,
+        }
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        target = Path(path)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> "Learner":
+        """Read a learner that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path
+            The file.
+        policy
+            Needed for a policy that is not of this package: the same one as was saved.
+        """
+        try:
+            with np.load(Path(path), allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            header = json.loads(arrays.pop("header").tobytes())
+            if header["format"] != FORMAT:
+                raise LearnerFileError(
+                    f"{path}: must be of format {FORMAT}; received format {header['format']}. "
+                    "Read it with the version of seqbatch that wrote it."
+                )
+            return cls._restored(header, arrays, policy or _saved_policy(header, path))
+        except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+            if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
+                raise
+            raise LearnerFileError(
+                f"{path}: must be a file that Learner.save wrote; reading it failed with "
+                f"{type(error).__name__}: {error}."
+            ) from error
+
+    @classmethod
+    def _restored(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], policy: Policy
+    ) -> "Learner":
+        learner = cls(
+            policy,
+            Grid(tuple(arrays.pop("ends").tolist())),
+            actions=header["actions"],
+            dim=header["dim"],
+            layout=header["layout"],
+        )
+        learner.state = _unflatten("state", learner.state, arrays, header["values"])
+        waiting = _unflatten("waiting", learner._joined(), arrays, header["values"])
+        learner._waiting = len(waiting.actions)
+        learner._pending = [waiting] if learner._waiting else []
+        learner._batch = header["batch"]
+        learner._random.bit_generator.state = header["random"]
+        return learner
+
+    def _joined(self) -> _Pending:
+        if len(self._pending) == 1:
+            return self._pending[0]
+        empty = _Pending(
+            np.empty((0, self.problem.dim)), np.empty(0, np.int64), np.empty(0, np.int64)
+        )
+        pieces = [empty, *self._pending]
+        return _Pending(
+            np.concatenate([piece.vectors for piece in pieces]),
+            np.concatenate([piece.actions for piece in pieces]),
+            np.concatenate([piece.groups for piece in pieces]),
+        )
+
+
+def _fields(value: Any) -> tuple[Any, ...]:
+    return fields(value) if is_dataclass(value) else ()
+
+
+def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Policy:
+    name = header["policy"]
+    if name not in policies.__all__:
+        raise LearnerFileError(
+            f"{path}: was saved with the policy {name}, which is not one of seqbatch's. Pass it: "
+            f"Learner.load(path, policy={name}(...))."
+        )
+    return cast(Policy, getattr(policies, name)(**header["parameters"]))
+
+
+def _flatten(
+    name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
+) -> None:
+    """Take a state apart into named arrays and plain values; the problem is saved on its own."""
+    if isinstance(value, Problem):
+        return
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biuf":
+            raise InvalidArgumentError(name, "an array of numbers", f"dtype {value.dtype}")
+        arrays[name] = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            _flatten(f"{name}.{field.name}", getattr(value, field.name), arrays, values)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            _flatten(f"{name}.{index}", item, arrays, values)
+    elif value is None or isinstance(value, bool | int | float | str):
+        values[name] = value
+    else:
+        raise InvalidArgumentError(
+            name, "made of arrays, numbers, tuples and dataclasses", type(value).__name__
+        )
+
+
+def _unflatten(
+    name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
+) -> Any:
+    """Put a state together again, of the same make as `like`."""
+    if name in arrays:
+        return arrays[name]
+    if name in values:
+        return values[name]
+    if isinstance(like, Problem):
+        return like
+    if isinstance(like, tuple):
+        return tuple(
+            _unflatten(f"{name}.{index}", item, arrays, values) for index, item in enumerate(like)
+        )
+    if is_dataclass(like) and not isinstance(like, type):
+        parts = {
+            field.name: _unflatten(
+                f"{name}.{field.name}", getattr(like, field.name), arrays, values
+            )
+            for field in fields(like)
+        }
+        return replace(like, **parts)
+    raise KeyError(name)

@@ -1,0 +1,33 @@
+"""Which action a unit gets: one algorithm, one file, named after it."""
+
+from seqbatch.policies.base import Decision, Feedback, Policy
+from seqbatch.policies.bpe import BPE
+from seqbatch.policies.epsilon_greedy import EpsilonGreedy
+from seqbatch.policies.fixed_action import FixedAction
+from seqbatch.policies.lbgl import LBGL
+from seqbatch.policies.linucb import LinUCB
+from seqbatch.policies.oracle import Oracle
+from seqbatch.policies.rbgl import RBGL
+from seqbatch.policies.sbpe import SBPE
+from seqbatch.policies.sbucb import SBUCB
+from seqbatch.policies.supsbucb import SupSBUCB
+from seqbatch.policies.thompson import ThompsonSampling
+from seqbatch.policies.uniform_random import UniformRandom
+
+__all__ = [
+    "BPE",
+    "LBGL",
+    "RBGL",
+    "SBPE",
+    "SBUCB",
+    "Decision",
+    "EpsilonGreedy",
+    "Feedback",
+    "FixedAction",
+    "LinUCB",
+    "Oracle",
+    "Policy",
+    "SupSBUCB",
+    "ThompsonSampling",
+    "UniformRandom",
+]

@@ -1,0 +1,311 @@
+"""What every policy is, and what the linear ones share.
+
+A policy is a frozen set of hyper-parameters with four pure functions::
+
+    begin(problem)                                   -> state, before the first unit
+    assign(state, contexts, draws, positions)        -> decision, for any units of the open batch
+    learn(state, feedback)                           -> state, taking outcomes of the open batch
+    close(state)                                     -> state, ending the batch: re-estimate
+
+`learn` may be called with a batch's feedback in any pieces; nothing that `assign` does depends on
+it before `close`. A simulation can therefore stream, and a real campaign calls the same functions.
+
+Randomness comes in from outside, one uniform draw a unit: a policy turns a context into the
+probability of every action, and the draw picks one. The same unit with the same draw always gets
+the same action, and the logged probabilities are the exact ones.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+First = Literal["fixed", "uniform"]
+Ties = Literal["lowest", "random"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for some units, and why.
+
+    Parameters
+    ----------
+    actions
+        The action of each unit, numbered from 0, shape (n,).
+    probabilities
+        The probability that the policy gave to every action, shape (n, K).
+    scores
+        What the policy compared, shape (n, K); means plus a multiple of widths for UCB.
+    means
+        Estimated mean rewards, shape (n, K).
+    widths
+        sqrt(x' A^-1 x) before any multiplier, shape (n, K); None where the policy has none.
+    groups
+        The part of the evidence that each unit's outcome enters, shape (n,); -1 for none.
+    stages
+        SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
+    rules
+        SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
+    """
+
+    actions: Integers
+    probabilities: Floats
+    scores: Floats
+    means: Floats
+    widths: Floats | None
+    groups: Integers
+    stages: Integers | None = None
+    rules: NDArray[np.str_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """Outcomes of units of one batch: the chosen vector, action, group and reward of each."""
+
+    vectors: Floats
+    actions: Integers
+    groups: Integers
+    rewards: Floats
+
+
+@dataclass(frozen=True)
+class State:
+    """What a linear policy carries from batch to batch.
+
+    Parameters
+    ----------
+    problem
+        The problem it was begun with.
+    batch
+        The number of the open batch, from 1; M + 1 when all are closed.
+    evidence
+        Statistics of all feedback so far, one for each group.
+    stale
+        For each group, which models have feedback that their estimate has not seen.
+    estimates
+        What `assign` uses; frozen while a batch is open.
+    warned
+        Whether a rank deficiency was already reported.
+    """
+
+    problem: Problem
+    batch: int
+    evidence: tuple[Statistics, ...]
+    stale: tuple[NDArray[np.bool_], ...]
+    estimates: tuple[Estimate, ...]
+    warned: bool = False
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """The four functions; see the module's docstring. Any class that has them is a policy.
+
+    A state is a dataclass of arrays, numbers, tuples and such dataclasses, and is never changed
+    in place.
+    """
+
+    def begin(self, problem: Problem) -> Any:
+        """Return the state before the first unit."""
+
+    def assign(
+        self, state: Any, contexts: Contexts, draws: Floats, positions: Integers
+    ) -> Decision:
+        """Decide for units of the open batch.
+
+        Parameters
+        ----------
+        state
+            The state since the last `close`.
+        contexts
+            The units' contexts.
+        draws
+            One number in [0, 1) for each unit, the only randomness there is.
+        positions
+            Each unit's place in the batch, from 0.
+        """
+
+    def learn(self, state: Any, feedback: Feedback) -> Any:
+        """Return the state with outcomes of the open batch taken in."""
+
+    def close(self, state: Any) -> Any:
+        """Return the state after the open batch ended."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scores of every action for every unit, and the criterion that the choice maximises."""
+
+    scores: Floats
+    means: Floats
+    widths: Floats | None = None
+    criterion: Floats | None = None
+    groups: Integers | None = None
+    stages: Integers | None = None
+    rules: NDArray[np.str_] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasePolicy:
+    """What all policies of this package share: evidence kept in groups, a ranking, a choice."""
+
+    #: Non-default settings that the conformance checks run beside the default.
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ()
+
+    def begin(self, problem: Problem) -> State:
+        """Return the state before the first unit: no evidence."""
+        groups = self.groups(problem)
+        return State(
+            problem=problem,
+            batch=1,
+            evidence=tuple(Statistics.zero(problem.models, problem.dim) for _ in range(groups)),
+            stale=tuple(np.zeros(problem.models, dtype=np.bool_) for _ in range(groups)),
+            estimates=self.prior(problem),
+        )
+
+    def assign(
+        self, state: State, contexts: Contexts, draws: Floats, positions: Integers
+    ) -> Decision:
+        """Rank the actions of each unit and choose."""
+        ranking = self.rank(state, contexts)
+        actions, probabilities = self.choose(state, contexts, ranking, draws)
+        groups = ranking.groups
+        if groups is None:
+            groups = self.group_of(state, positions)
+        return Decision(
+            actions=actions,
+            probabilities=probabilities,
+            scores=ranking.scores,
+            means=ranking.means,
+            widths=ranking.widths,
+            groups=groups,
+            stages=ranking.stages,
+            rules=ranking.rules,
+        )
+
+    def learn(self, state: State, feedback: Feedback) -> State:
+        """Add the feedback to the evidence of its groups; the estimates stay."""
+        models = feedback.actions
+        if state.problem.models == 1:
+            models = np.zeros_like(models)
+        evidence, stale = list(state.evidence), list(state.stale)
+        for group in np.unique(feedback.groups[feedback.groups >= 0]):
+            cells = np.where(feedback.groups == group, models, -1)
+            evidence[group] = evidence[group].add(feedback.vectors, feedback.rewards, cells)
+            news = evidence[group].count != state.evidence[group].count
+            stale[group] = stale[group] | news
+        return replace(state, evidence=tuple(evidence), stale=tuple(stale))
+
+    def close(self, state: State) -> State:
+        """End the batch and estimate anew from the evidence."""
+        estimated = self.estimate(state)
+        fresh = tuple(np.zeros_like(stale) for stale in state.stale)
+        return replace(estimated, batch=state.batch + 1, stale=fresh)
+
+    def groups(self, problem: Problem) -> int:  # noqa: ARG002
+        """Return how many parts of the evidence are kept apart."""
+        return 1
+
+    def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
+        """Return the part of the evidence that each unit's outcome will enter."""
+        return np.zeros(len(positions), dtype=np.int64)
+
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return the estimates before any data."""
+        return (Estimate.zero(problem.models, problem.dim),)
+
+    def estimate(self, state: State) -> State:
+        """Return the state with new estimates, as its batch closes; unchanged if none are made."""
+        return state
+
+    def rank(self, state: State, contexts: Contexts) -> Ranking:
+        """Score every action: by estimated means."""
+        means = contexts.means(state.estimates[0].theta)
+        return Ranking(scores=means, means=means)
+
+    def choose(
+        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
+    ) -> tuple[Integers, Floats]:
+        """Return each unit's action and every action's probability."""
+        raise NotImplementedError
+
+    def summary(self, state: State) -> Estimate:
+        """Return the one estimate that a person would ask for."""
+        return state.estimates[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPolicy(BasePolicy):
+    """Policies that estimate linear rewards and prefer the action that ranks highest.
+
+    A subclass says how it estimates (`estimate`) and, unless it is greedy, how it ranks (`rank`)
+    or prefers (`prefer`).
+
+    Parameters
+    ----------
+    first
+        ``"fixed"``: the first batch follows the algorithm as published. ``"uniform"``: every unit
+        of the first batch gets a uniformly random action; needed where one action's outcomes
+        teach nothing about the others (block layout).
+    ties
+        ``"lowest"``: among equal scores the lowest action wins. ``"random"``: each is as likely.
+    """
+
+    first: First = "fixed"
+    ties: Ties = "lowest"
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"first": "uniform", "ties": "random"},)
+
+    def __post_init__(self) -> None:
+        arguments.choice("first", self.first, ("fixed", "uniform"))
+        arguments.choice("ties", self.ties, ("lowest", "random"))
+
+    def choose(
+        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
+    ) -> tuple[Integers, Floats]:
+        """Choose uniformly in a uniform first batch, and by preference elsewhere."""
+        if state.batch == 1 and self.first == "uniform":
+            return uniformly(len(contexts), state.problem.actions, draws)
+        return self.prefer(state, contexts, ranking, draws)
+
+    def prefer(
+        self,
+        state: State,  # noqa: ARG002
+        contexts: Contexts,  # noqa: ARG002
+        ranking: Ranking,
+        draws: Floats,
+    ) -> tuple[Integers, Floats]:
+        """Choose the highest criterion."""
+        criterion = ranking.scores if ranking.criterion is None else ranking.criterion
+        return highest(criterion, self.ties, draws)
+
+
+def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose the action of highest criterion."""
+    if ties == "random":
+        tied = criterion == criterion.max(axis=1, keepdims=True)
+        return pick(tied / tied.sum(axis=1, keepdims=True), draws)
+    actions = criterion.argmax(axis=1)
+    probabilities = np.zeros_like(criterion)
+    probabilities[np.arange(len(actions)), actions] = 1.0
+    return actions, probabilities
+
+
+def uniformly(units: int, actions: int, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose every action with the same probability."""
+    return pick(np.full((units, actions), 1 / actions), draws)
+
+
+def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose the action in whose share of [0, 1) the unit's draw falls."""
+    shares = np.cumsum(probabilities, axis=1)
+    passed = (draws * shares[:, -1])[:, None] >= shares
+    possible = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum(passed.sum(axis=1), possible), probabilities

@@ -1,0 +1,57 @@
+"""Epsilon-greedy over ridge regression: exploit, and explore a fixed share of units.
+
+Each unit gets the action of highest ridge estimate with probability 1 - epsilon, and a uniformly
+random one with probability epsilon. A plain baseline whose exploration never stops.
+
+*Guarantee.* Not in the paper. A fixed epsilon costs regret linear in T.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from seqbatch.core import Contexts, arguments
+from seqbatch.policies.base import Floats, Integers, Ranking, State, highest, pick
+from seqbatch.policies.rbgl import RBGL
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonGreedy(RBGL):
+    """Ridge regression with a share of uniformly random actions.
+
+    Parameters
+    ----------
+    epsilon
+        The share of units that explore, between 0 and 1.
+    ridge, first, ties
+        As for :class:`~seqbatch.policies.RBGL`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(EpsilonGreedy(epsilon=0.2), grids.explicit([3, 4]), actions=2, dim=1)
+    >>> learner.assign(np.ones((3, 2, 1))).probabilities[0]
+    array([0.9, 0.1])
+    """
+
+    epsilon: float = 0.1
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"epsilon": 0.3, "ridge": 2.0},
+        {"epsilon": 0.05, "ridge": 0.5, "first": "uniform", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("epsilon", self.epsilon, at_least=0, at_most=1)
+
+    def prefer(
+        self,
+        state: State,
+        contexts: Contexts,  # noqa: ARG002
+        ranking: Ranking,
+        draws: Floats,
+    ) -> tuple[Integers, Floats]:
+        """Mix the greedy choice with the uniform one."""
+        _, greedy = highest(ranking.scores, self.ties, draws)
+        return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)

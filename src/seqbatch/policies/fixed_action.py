@@ -1,0 +1,57 @@
+"""One fixed action for everybody: what happens without an experiment.
+
+The baseline of "keep doing what we do", or of rolling one action out.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from seqbatch.core import Contexts, Problem, arguments
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedAction(BasePolicy):
+    """The same action for every unit.
+
+    Parameters
+    ----------
+    action
+        Its number, from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(FixedAction(action=1), grids.explicit([3]), actions=2, dim=1)
+    >>> learner.assign(np.ones((3, 2, 1))).actions
+    array([1, 1, 1])
+    """
+
+    action: int = 0
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"action": 1},)
+
+    def __post_init__(self) -> None:
+        arguments.integer("action", self.action, at_least=0)
+
+    def begin(self, problem: Problem) -> State:
+        """Refuse an action that does not exist."""
+        if self.action >= problem.actions:
+            raise InvalidArgumentError("action", f"below actions = {problem.actions}", self.action)
+        return super().begin(problem)
+
+    def choose(
+        self,
+        state: State,  # noqa: ARG002
+        contexts: Contexts,
+        ranking: Ranking,
+        draws: Floats,  # noqa: ARG002
+    ) -> tuple[Integers, Floats]:
+        """Choose the action."""
+        probabilities = np.zeros_like(ranking.scores)
+        probabilities[:, self.action] = 1.0
+        return np.full(len(contexts), self.action, dtype=np.int64), probabilities

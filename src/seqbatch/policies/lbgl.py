@@ -1,0 +1,67 @@
+"""LBGL: the lasso and pure exploitation, in batches (Section 6.2, after Ren and Zhou).
+
+SBPE with the lasso in place of least squares, for parameters of which most are zero. The first
+batch is assigned uniformly at random. Before batch m the penalty is
+
+    scale sqrt(2 ln K (ln d + 2 ln T) / t_{m-1}),
+
+in the convention that the loss is |y - X theta|^2 / (2 n).
+
+*Guarantee.* Ren and Zhou prove it near-optimal for sparse parameters and diverse contexts on the
+grid ``grids.sparse``; the paper here uses it as a baseline with dense parameters, where it has
+none.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from seqbatch.core import arguments, lasso
+from seqbatch.policies.base import First, LinearPolicy, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class LBGL(LinearPolicy):
+    """Lasso batch greedy learning.
+
+    Parameters
+    ----------
+    scale
+        c, the multiplier of the penalty; 1 by default.
+    first
+        ``"uniform"`` as published; ``"fixed"`` plays action 0.
+    ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> rng = np.random.default_rng(0)
+    >>> learner = Learner(LBGL(scale=0.05), grids.explicit([200, 400]), actions=2, dim=4)
+    >>> x = rng.standard_normal((200, 2, 4))
+    >>> chosen = x[np.arange(200), learner.assign(x).actions]
+    >>> learner.observe(chosen @ [1.0, 0.0, 0.0, -1.0])
+    >>> learner.estimate.theta.round(2)
+    array([[ 0.98,  0.  ,  0.  , -0.98]])
+    """
+
+    scale: float = 1.0
+    first: First = "uniform"
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"scale": 0.05},
+        {"scale": 0.1, "first": "fixed", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("scale", self.scale, at_least=0)
+
+    def estimate(self, state: State) -> State:
+        """Solve the lasso of all evidence at the penalty of the batch to come."""
+        problem, seen = state.problem, state.problem.ends[state.batch - 1]
+        logs = math.log(problem.parameters) + 2 * math.log(problem.units)
+        penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
+        units = max(int(state.evidence[0].count.sum()), 1)
+        return replace(state, estimates=(lasso(state.evidence[0], penalty, units=units),))

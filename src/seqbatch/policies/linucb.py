@@ -1,0 +1,44 @@
+"""LinUCB: SBUCB with one unit a batch (the remark after Algorithm 1).
+
+The fully online baseline: every outcome is known before the next unit is assigned. It serves to
+say what batching costs.
+
+*Guarantee.* The same as SBUCB's with M = T: regret of order sqrt(d T) up to logarithms, with the
+same gap between the algorithm and its proof.
+"""
+
+from dataclasses import dataclass
+
+from seqbatch.core import Problem
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies.base import State
+from seqbatch.policies.sbucb import SBUCB
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinUCB(SBUCB):
+    """Online UCB: SBUCB on a grid of single units, and on no other.
+
+    Parameters
+    ----------
+    gamma, ridge, first, ties
+        As for :class:`~seqbatch.policies.SBUCB`.
+
+    Examples
+    --------
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(LinUCB(gamma=6.0), grids.online(units=100), actions=2, dim=3)
+    >>> learner.units_left
+    1
+    """
+
+    def begin(self, problem: Problem) -> State:
+        """Refuse grids with larger batches."""
+        if problem.batches != problem.units:
+            raise InvalidArgumentError(
+                "grid",
+                "one unit a batch for LinUCB",
+                f"{problem.batches} batches for {problem.units} units",
+                "Use grids.online(units=...), or SBUCB for larger batches.",
+            )
+        return super().begin(problem)

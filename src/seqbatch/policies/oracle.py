@@ -1,0 +1,50 @@
+"""The oracle: knows the true parameter and always plays the best action.
+
+Regret is measured against it (Definition 1). It is of use in simulations only.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seqbatch.core import Estimate, Problem, arguments
+from seqbatch.policies.base import LinearPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(LinearPolicy):
+    """The best action under the true parameter.
+
+    Parameters
+    ----------
+    theta
+        The true parameter: d numbers in the shared layout, K rows of p in the other two.
+    first, ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> oracle = Oracle(theta=[[1.0], [-1.0]])
+    >>> learner = Learner(oracle, grids.explicit([2]), actions=2, dim=1, layout="block")
+    >>> learner.assign([[1.0], [-1.0]]).actions
+    array([0, 1])
+    """
+
+    theta: ArrayLike
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Kept as plain tuples, so that oracles compare, hash and save like other policies.
+        plain = np.asarray(self.theta, dtype=np.float64).tolist()
+        nested = tuple(tuple(row) if isinstance(row, list) else row for row in plain)
+        object.__setattr__(self, "theta", nested)
+
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return the truth."""
+        shape = (problem.dim,) if problem.layout == "shared" else (problem.actions, problem.dim)
+        truth = arguments.floats("theta", self.theta, shape)
+        blank = Estimate.zero(problem.models, problem.dim)
+        return (replace(blank, theta=truth.reshape(problem.models, problem.dim)),)

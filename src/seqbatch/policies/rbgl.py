@@ -1,0 +1,52 @@
+"""RBGL: ridge regression and pure exploitation, in batches (Section 6.2, after Bastani et al.).
+
+SBPE with ridge regression in place of least squares: it never needs a full-rank design, and pays
+with a bias that fades as data come in.
+
+*Guarantee.* None in the paper, which uses it as a baseline on the grid of Ren and Zhou
+(``grids.sparse``). With independent, diverse contexts the argument for SBPE applies up to the bias.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from seqbatch.core import arguments, ridge
+from seqbatch.policies.base import LinearPolicy, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBGL(LinearPolicy):
+    """Ridge batch greedy learning.
+
+    Parameters
+    ----------
+    ridge
+        lambda, the penalty; 1 by default.
+    first, ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(RBGL(ridge=1.0), grids.explicit([3, 4]), actions=2, dim=1)
+    >>> decision = learner.assign(np.ones((3, 2, 1)))
+    >>> learner.observe([2.0, 2.0, 2.0])
+    >>> learner.estimate.theta
+    array([[1.5]])
+    """
+
+    ridge: float = 1.0
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"ridge": 3.0},
+        {"ridge": 0.2, "first": "uniform", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("ridge", self.ridge, above=0)
+
+    def estimate(self, state: State) -> State:
+        """Solve the ridge regression of all evidence."""
+        return replace(state, estimates=(ridge(state.evidence[0], self.ridge),))

@@ -1,0 +1,92 @@
+"""SBUCB: ridge regression and upper confidence bounds, frozen within a batch (Algorithm 1).
+
+Each unit gets the action of highest <x, theta> + gamma sqrt(x' A^-1 x), where A = ridge I plus the
+sum of x x' over all units of earlier batches, and theta = A^-1 times the sum of reward x.
+
+*Guarantee.* For arbitrary contexts of norm at most 1 on a uniform grid, regret of order
+sqrt(d T) + d T / M up to logarithms (Theorem 1); no method can do much better. The proof needs
+rewards that are independent given the chosen contexts, which SBUCB's own adaptivity breaks:
+SupSBUCB repairs that at a price, and the paper advises SBUCB in practice. With few batches and
+arbitrary contexts regret is linear for every method.
+
+*Block layout.* Before any data all widths of a unit are equal, so that ``first="fixed"`` sends the
+whole first batch to action 0, and as a rule one action a batch until each has been tried. Use
+``first="uniform"`` in a campaign.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from seqbatch import theory
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.policies.base import LinearPolicy, Ranking, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class SBUCB(LinearPolicy):
+    """Sequential batch UCB (Algorithm 1).
+
+    Parameters
+    ----------
+    gamma
+        The multiplier of the widths. None means 1 + sqrt(ln(2 K T / delta) / 2) with delta = 1/T
+        (Lemma 1). The paper's experiments use 6.
+    ridge
+        lambda, the penalty of the ridge regression; 1 in the paper.
+    first, ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(SBUCB(gamma=0.5), grids.uniform(units=6, batches=2), actions=2, dim=2)
+    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
+    >>> learner.assign(x).actions
+    array([0, 0, 0])
+    >>> learner.observe([0.0, 0.0, 0.0])
+    >>> decision = learner.assign(x)
+    >>> decision.actions, decision.widths[0]
+    (array([1, 1, 1]), array([0.5, 1. ]))
+    """
+
+    gamma: float | None = None
+    ridge: float = 1.0
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"gamma": 0.7, "ridge": 2.5},
+        {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gamma is not None:
+            arguments.number("gamma", self.gamma, at_least=0)
+        arguments.number("ridge", self.ridge, above=0)
+
+    def multiplier(self, problem: Problem) -> float:
+        """Return gamma, the given one or the one of Lemma 1."""
+        if self.gamma is not None:
+            return float(self.gamma)
+        return theory.confidence_multiplier(units=problem.units, actions=problem.actions)
+
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return theta = 0 and A = ridge I for each group."""
+        nothing = Statistics.zero(problem.models, problem.dim)
+        return (ridge(nothing, self.ridge),) * self.groups(problem)
+
+    def estimate(self, state: State) -> State:
+        """Solve the ridge regression of every model that has news."""
+        estimates = tuple(
+            ridge(evidence, self.ridge, stale=stale, previous=previous) if stale.any() else previous
+            for evidence, stale, previous in zip(
+                state.evidence, state.stale, state.estimates, strict=True
+            )
+        )
+        return replace(state, estimates=estimates)
+
+    def rank(self, state: State, contexts: Contexts) -> Ranking:
+        """Score by upper confidence bounds."""
+        means, widths = contexts.means_and_widths(state.estimates[0])
+        scores = means + self.multiplier(state.problem) * widths
+        return Ranking(scores=scores, means=means, widths=widths)

@@ -1,0 +1,127 @@
+"""SupSBUCB: SBUCB behind a master that keeps rewards independent (Algorithms 2 and 3).
+
+Each unit passes through stages s = 1, 2, ..., S = ceil(ln T), with a set of candidate actions that
+starts with all. Stage s has its own ridge regression (BaseSBUCB), on the units that it decided
+itself. With w = gamma times the width, under the statistics of stage s:
+
+(a) if every candidate has w <= 1/sqrt(T): choose the highest mean + w, and learn nothing;
+(b) else if every candidate has w <= 2^-s: drop candidates whose mean + w is more than 2^(1-s)
+    below the highest, and go on to stage s + 1;
+(c) else choose a candidate with w > 2^-s; its outcome enters the statistics of stage s.
+
+*Guarantee.* Regret of order sqrt(d T) + d T / M up to logarithms, for arbitrary contexts of norm at
+most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice does worse
+than SBUCB, as the paper finds too.
+
+Within a batch nothing changes, so that all units pass a stage together.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.policies.base import Floats, Ranking, State
+from seqbatch.policies.sbucb import SBUCB
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupSBUCB(SBUCB):
+    """The master algorithm over SBUCB (Algorithms 2 and 3).
+
+    Parameters
+    ----------
+    explore
+        What rule (c) chooses among the candidates wider than 2^-s, which the paper leaves open:
+        ``"highest"`` mean + w, the ``"widest"``, or the ``"first"``.
+    gamma, ridge, first, ties
+        As for :class:`~seqbatch.policies.SBUCB`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(
+    ...     SupSBUCB(gamma=1.0), grids.uniform(units=40, batches=2), actions=2, dim=2
+    ... )
+    >>> x = np.array([[[1.0, 0.0], [0.0, 0.4]]] * 20)
+    >>> decision = learner.assign(x)
+    >>> decision.actions[0], decision.stages[0], decision.rules[0]
+    (np.int64(0), np.int64(1), np.str_('c'))
+    >>> learner.observe(np.zeros(20))
+    >>> decision = learner.assign(x)
+    >>> decision.actions[0], decision.stages[0], decision.rules[0]
+    (np.int64(0), np.int64(2), np.str_('c'))
+    """
+
+    explore: Literal["highest", "widest", "first"] = "highest"
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"gamma": 0.7, "ridge": 2.5, "explore": "widest"},
+        {"gamma": 0.3, "ridge": 0.1, "explore": "first", "first": "uniform", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.choice("explore", self.explore, ("highest", "widest", "first"))
+
+    def groups(self, problem: Problem) -> int:
+        """Keep S = ceil(ln T) stages apart."""
+        return max(1, math.ceil(math.log(problem.units)))
+
+    def rank(self, state: State, contexts: Contexts) -> Ranking:
+        """Pass all units through the stages, together."""
+        problem, gamma = state.problem, self.multiplier(state.problem)
+        enough = 1 / math.sqrt(problem.units)
+        shape = (len(contexts), problem.actions)
+        means, widths, criterion = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        stages = np.zeros(len(contexts), dtype=np.int64)
+        rules = np.full(len(contexts), "a")
+        units, waiting = np.arange(len(contexts)), contexts
+        candidates = np.ones(shape, dtype=np.bool_)
+        for stage, estimate in enumerate(state.estimates, start=1):
+            if not len(units):
+                break
+            mean, width = waiting.means_and_widths(estimate)
+            means[units], widths[units] = mean, width
+            bonus = gamma * width
+            wide = candidates & (bonus > 2.0**-stage)
+            rule_a = np.logical_not((candidates & (bonus > enough)).any(axis=1))
+            rule_c = np.logical_and(~rule_a, wide.any(axis=1))
+            done = rule_a | rule_c
+            decided = units[done]
+            stages[decided] = stage
+            rules[units[rule_c]] = "c"
+            upper = mean + bonus
+            preference = np.where(rule_c[:, None], self._exploration(upper, bonus), upper)
+            allowed = np.where(rule_c[:, None], wide, candidates)
+            criterion[units] = np.where(allowed, preference, -np.inf)
+            if done.any():
+                left = np.flatnonzero(~done)
+                units, waiting = units[left], waiting.take(left)
+                upper, candidates = upper[left], candidates[left]
+            best = np.where(candidates, upper, -np.inf).max(axis=1, initial=-np.inf)
+            candidates = candidates & (upper >= best[:, None] - 2.0 ** (1 - stage))
+        return Ranking(
+            scores=means + gamma * widths,
+            means=means,
+            widths=widths,
+            criterion=criterion,
+            groups=np.where(rules == "c", stages - 1, -1),
+            stages=stages,
+            rules=rules,
+        )
+
+    def summary(self, state: State) -> Estimate:
+        """Return the ridge regression of all stages together; each stage acts on its own."""
+        return ridge(reduce(Statistics.merge, state.evidence), self.ridge)
+
+    def _exploration(self, upper: Floats, bonus: Floats) -> Floats:
+        if self.explore == "highest":
+            return upper
+        if self.explore == "widest":
+            return bonus
+        return np.broadcast_to(-np.arange(upper.shape[1], dtype=np.float64), upper.shape)

@@ -1,0 +1,99 @@
+"""Batched linear Thompson sampling: each action with the probability that it is best.
+
+The posterior of theta is N(theta, scale^2 A^-1), with theta and A of the ridge regression on all
+earlier batches, and it is frozen within a batch. An action's probability is the share of posterior
+draws under which it is best; the draws are the same for all units of a batch, in pairs around the
+mean, and fixed by the batch's number. The probabilities in the decision are therefore the exact
+ones, as honest measurement afterwards needs, in steps of 1 / samples.
+
+*Guarantee.* Not in the paper; a common baseline. It explores by itself in every layout, so that
+``first`` matters little.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State, pick
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThompsonSampling(LinearPolicy):
+    """Batched linear Thompson sampling.
+
+    Parameters
+    ----------
+    scale
+        The posterior's standard deviation in units of A^(-1/2): the noise level, 1 by default.
+    ridge
+        lambda, the prior precision over scale^2.
+    samples
+        How many posterior draws the probabilities rest on; an even number.
+    first, ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(
+    ...     ThompsonSampling(samples=1000), grids.explicit([50, 60]), actions=2, dim=1,
+    ...     layout="block", seed=1,
+    ... )
+    >>> actions = learner.assign(np.ones((50, 1))).actions
+    >>> learner.observe(np.where(actions == 1, 0.3, 0.0))
+    >>> learner.assign(np.ones((1, 1))).probabilities.round(2)
+    array([[0.15, 0.85]])
+    """
+
+    scale: float = 1.0
+    ridge: float = 1.0
+    samples: int = 512
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"scale": 0.5, "ridge": 2.0, "samples": 64},
+        {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("scale", self.scale, at_least=0)
+        arguments.number("ridge", self.ridge, above=0)
+        if arguments.integer("samples", self.samples, at_least=2) % 2:
+            raise InvalidArgumentError("samples", "an even number", self.samples)
+
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return theta = 0 and A = ridge I, and draws from that."""
+        posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
+        return posterior, self._draws(posterior, batch=1)
+
+    def estimate(self, state: State) -> State:
+        """Update the posterior and draw from it for the batch to come."""
+        posterior = ridge(state.evidence[0], self.ridge)
+        return replace(state, estimates=(posterior, self._draws(posterior, state.batch + 1)))
+
+    def prefer(
+        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
+    ) -> tuple[Integers, Floats]:
+        """Give each action the share of posterior draws under which it is best."""
+        thetas = state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
+        shares = np.empty_like(ranking.scores)
+        step = max(1, 2**21 // (self.samples * state.problem.actions))
+        for start in range(0, len(contexts), step):
+            piece = Contexts(contexts.values[start : start + step], contexts.problem)
+            best = piece.means_under(thetas).argmax(axis=2)
+            for action in range(state.problem.actions):
+                shares[start : start + step, action] = (best == action).mean(axis=1)
+        return pick(shares, draws)
+
+    def _draws(self, posterior: Estimate, batch: int) -> Estimate:
+        """Return draws as an estimate without widths, the models of one draw after another."""
+        models, dim = posterior.theta.shape
+        generator = np.random.Generator(np.random.Philox(key=batch))
+        half = generator.standard_normal((self.samples // 2, models, dim))
+        spread = self.scale * np.einsum("smi,mij->smj", half, posterior.root)
+        thetas = np.concatenate([posterior.theta + spread, posterior.theta - spread])
+        return replace(Estimate.zero(self.samples * models, dim), theta=thetas.reshape(-1, dim))

@@ -1,0 +1,34 @@
+"""Uniform random assignment: the plain randomised experiment.
+
+Every unit gets every action with the same probability, whatever was learned. The baseline that a
+trial compares with, and the design under which every classical interval is valid.
+"""
+
+from dataclasses import dataclass
+
+from seqbatch.core import Contexts
+from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State, uniformly
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformRandom(BasePolicy):
+    """Every action with probability 1/K.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(UniformRandom(), grids.explicit([4]), actions=2, dim=1, layout="block")
+    >>> learner.assign(np.ones((4, 1))).probabilities[0]
+    array([0.5, 0.5])
+    """
+
+    def choose(
+        self,
+        state: State,
+        contexts: Contexts,
+        ranking: Ranking,  # noqa: ARG002
+        draws: Floats,
+    ) -> tuple[Integers, Floats]:
+        """Choose uniformly."""
+        return uniformly(len(contexts), state.problem.actions, draws)

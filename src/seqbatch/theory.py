@@ -1,0 +1,302 @@
+"""What no method can beat and what the algorithms reach, as numbers.
+
+Every function cites its theorem in Han et al., *Sequential Batch Learning in Finite-Action Linear
+Contextual Bandits*. Functions named ``..._bound`` carry explicit constants and hold as stated;
+functions named ``..._rate`` leave out constants and logarithms that the paper does not state, and
+serve to compare growth. Noise is standard Gaussian and |theta| <= 1 throughout.
+
+>>> from seqbatch import theory
+>>> round(theory.expected_maximum(10), 6)
+1.538753
+>>> round(theory.adversarial_lower_bound(units=10_000, dim=20, batches=100), 3)
+158.114
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+
+#: The constant of the stochastic lower bounds: 0.027 / 2 and 0.054 / 4 in the proofs of Thms. 2, 3.
+LOWER_BOUND_CONSTANT = 0.0135
+
+
+def confidence_multiplier(*, units: int, actions: int, delta: float | None = None) -> float:
+    """Return gamma = 1 + sqrt(ln(2 K T / delta) / 2), delta = 1/T by default (Lemma 1)."""
+    T, K = arguments.integer("units", units), arguments.integer("actions", actions)
+    failure = 1 / T if delta is None else arguments.number("delta", delta, above=0, at_most=1)
+    return 1 + math.sqrt(math.log(2 * K * T / failure) / 2)
+
+
+@cache
+def expected_maximum(actions: int) -> float:
+    """Return C_K, the mean of the largest of K standard normals.
+
+    >>> round(expected_maximum(2) * math.sqrt(math.pi), 12)
+    1.0
+    """
+    return _maximum_moment(arguments.integer("actions", actions), 1)
+
+
+@cache
+def expected_squared_maximum(actions: int) -> float:
+    """Return the mean square of the largest of K standard normals (proof of Thm. 3)."""
+    return _maximum_moment(arguments.integer("actions", actions), 2)
+
+
+def _maximum_moment(K: int, power: int) -> float:
+    from scipy.integrate import quad
+    from scipy.special import log_ndtr
+
+    def density(x: float) -> float:
+        log = math.log(K) + (K - 1) * float(log_ndtr(x)) - x * x / 2
+        return x**power * math.exp(log) / math.sqrt(2 * math.pi)
+
+    # The maximum lives near sqrt(2 ln K); cutting the range there keeps quad from missing it.
+    centre = math.sqrt(2 * math.log(K)) if K > 1 else 0.0
+    cuts = [-40.0, centre - 4, centre, centre + 4, 40.0]
+    parts = [
+        quad(density, low, high, epsabs=1e-14, epsrel=1e-13)[0] for low, high in pairwise(cuts)
+    ]
+    return float(sum(parts))
+
+
+@cache
+def expected_largest_norm(actions: int, dim: int) -> float:
+    """Return gamma_K, the mean of the largest of K squared norms of N(0, I/d) (Lemma 10)."""
+    from scipy.integrate import quad
+    from scipy.special import gammainc
+
+    K, d = arguments.integer("actions", actions), arguments.integer("dim", dim)
+
+    def survival(x: float) -> float:
+        return 1 - float(gammainc(d / 2, d * x / 2)) ** K
+
+    # A chi-square mean exceeds 1 + 2 sqrt(2u/d) + 4u/d with probability below e^-u.
+    u = 40 + math.log(K)
+    end = 1 + 2 * math.sqrt(2 * u / d) + 4 * u / d
+    middle = 1 + math.sqrt(2 * math.log(K) / d) if K > 1 else 1.0
+    first = quad(survival, 0, middle, epsabs=1e-12, epsrel=1e-12, limit=200)[0]
+    return float(first + quad(survival, middle, end, epsabs=1e-12, epsrel=1e-12, limit=200)[0])
+
+
+def sbucb_upper_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
+    """Return the regret bound of SBUCB on the uniform grid (Thm. 1, statement 1, explicit form).
+
+    2 (1 + sqrt(ln(2 K T^2) / 2)) ln(T + 1) sqrt(T/M) (sqrt(M d) + d sqrt(T/M)), for contexts of
+    norm at most 1. It is proved for rewards independent given the contexts; the algorithm that
+    earns that assumption, SupSBUCB, adds a factor of order ln T.
+    """
+    T, d, K, M = _counts(units, dim, actions, batches)
+    width = confidence_multiplier(units=T, actions=K)
+    step = math.sqrt(T / M)
+    return 2 * width * math.log(T + 1) * step * (math.sqrt(M * d) + d * step)
+
+
+def adversarial_lower_bound(*, units: int, dim: int, batches: int) -> float:
+    """Return the least worst-case regret of any method with M batches (Thm. 1, statement 2).
+
+    T sqrt(d) / (2 sqrt(2) M) if M >= d/2, and T / (2 sqrt(M)) if M < d/2; an odd d counts as
+    d - 1, as in the proof. The online term of order sqrt(d T) has no stated constant and is left
+    out.
+    """
+    T, d, _, M = _counts(units, dim, 2, batches)
+    pairs = d // 2
+    return T / (2 * math.sqrt(M)) if pairs > M else T * math.sqrt(pairs) / (2 * M)
+
+
+def adversarial_lower_bound_on(ends: Sequence[int], *, dim: int) -> float:
+    """Return the same for one grid: the adversary spends its pairs on the largest batches.
+
+    Half the units of those batches, over sqrt(pairs), for the best number of pairs up to d/2
+    (Section 3.4). Never below :func:`adversarial_lower_bound` for as many batches.
+    """
+    d = arguments.integer("dim", dim)
+    sizes = np.sort(np.diff(np.concatenate([[0], np.asarray(ends, dtype=float)])))[::-1]
+    pairs = np.arange(1, min(d // 2, len(sizes)) + 1)
+    if not pairs.size:
+        return 0.0
+    return float((np.cumsum(sizes)[: pairs.size] / (2 * np.sqrt(pairs))).max())
+
+
+def stochastic_lower_bound_on(ends: Sequence[int], *, dim: int, actions: int) -> float:
+    """Return the least worst-case regret of any policy on this grid (proof of Thm. 2).
+
+    c_0 C_K / sqrt(gamma_K) max{t_s / sqrt(d), sqrt(d) t_{s+1} / sqrt(t_s), ...}, where t_s is the
+    first end of at least d^2. It holds for independent N(0, I/d) contexts.
+    """
+    d, K, kept = _kept_ends(ends, dim, actions)
+    terms = [kept[0] / math.sqrt(d)]
+    terms += [math.sqrt(d) * after / math.sqrt(before) for before, after in pairwise(kept)]
+    return _lower_constant(K, d) * max(terms)
+
+
+def stochastic_lower_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
+    """Return the least worst-case regret over all grids of M batches (Thm. 2, statement 2)."""
+    T, d, K, M = _counts(units, dim, actions, batches)
+    _require_long_horizon(T, d)
+    return _lower_constant(K, d) * math.sqrt(d * T) * _stochastic_growth(T, d, M)
+
+
+def certified_lower_bound_on(ends: Sequence[int], *, dim: int, actions: int) -> float:
+    """Return the proof of Thm. 2 evaluated numerically for this grid: the sharpest it gives.
+
+    For a prior N(0, nu^2 I/d) cut off at |theta| <= c nu <= 1, every unit of a batch that starts
+    after t units costs at least
+
+        C_K / (2 c nu sqrt(d)) ((d-1)^2 / (d^2 / nu^2 + gamma_K t) - nu^2 P(chi2_{d+2} > c^2 d)).
+
+    This sums over the batches and takes the best nu and c on a fine mesh. Every mesh point is a
+    valid bound, so the result is certified whatever the mesh; it is never below
+    :func:`stochastic_lower_bound_on`.
+    """
+    from scipy.special import gammaincc
+
+    d, K, _ = _kept_ends(ends, dim, actions)
+    edges = np.concatenate([[0.0], np.asarray(ends, dtype=float)])
+    starts, sizes = edges[:-1], np.diff(edges)
+    gamma, height = expected_largest_norm(K, d), expected_maximum(K)
+    best = stochastic_lower_bound_on(ends, dim=dim, actions=actions)
+    smallest = d / math.sqrt(gamma * edges[-1]) / 100
+    for cut in (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0):
+        tail = float(gammaincc(d / 2 + 1, cut**2 * d / 2))
+        nu = np.geomspace(smallest, 1 / cut, 400)[:, None]
+        margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * starts) - nu**2 * tail
+        unit = height / (2 * cut * nu * math.sqrt(d)) * np.maximum(margin, 0.0)
+        best = max(best, float((unit * sizes).sum(axis=1).max()))
+    return best
+
+
+def stochastic_upper_rate(
+    *, units: int, dim: int, actions: int, batches: int, kappa: float = 1.0
+) -> float:
+    """Return sqrt(d T ln K / kappa) (T / d^2)^(1 / (2 (2^M - 1))) (Thm. 2, statement 1)."""
+    T, d, K, M = _counts(units, dim, actions, batches)
+    _require_long_horizon(T, d)
+    spread = arguments.number("kappa", kappa, above=0, at_most=1)
+    return math.sqrt(d * T * math.log(K) / spread) * _stochastic_growth(T, d, M)
+
+
+def problem_dependent_lower_bound_on(ends: Sequence[int], *, dim: int, actions: int) -> float:
+    """Return the least worst case of |theta| times regret on this grid (proof of Thm. 3).
+
+    c_0 C_K / gamma_K max{t_s / sqrt(d), d^(3/2) t_{s+1} / t_s, ...}. The proof leaves the first
+    term's constant open; with nu^2 = 1 / (4 gamma_K) its own argument gives the same c_0 / gamma_K.
+    """
+    d, K, kept = _kept_ends(ends, dim, actions)
+    terms = [kept[0] / math.sqrt(d)]
+    terms += [math.pow(d, 1.5) * after / before for before, after in pairwise(kept)]
+    return _scaled_constant(K, d) * max(terms)
+
+
+def problem_dependent_lower_bound(
+    *, units: int, dim: int, actions: int, batches: int, norm: float = 1.0
+) -> float:
+    """Return c_0 C_K / gamma_K d^(3/2) / |theta| (T / d^2)^(1/M) (Thm. 3, statement 2).
+
+    The theorem bounds the largest |theta| times regret over the unit ball; divided by `norm` it
+    is the scale of the regret at that norm, not a bound at each theta. Needs T / d^2 >= 2^M.
+    """
+    T, d, K, M = _counts(units, dim, actions, batches)
+    _require_long_horizon(T, d)
+    size = arguments.number("norm", norm, above=0, at_most=1)
+    return _scaled_constant(K, d) * math.pow(d, 1.5) / size * math.pow(T / d**2, 1 / M)
+
+
+def problem_dependent_upper_rate(
+    *,
+    units: int,
+    dim: int,
+    actions: int,
+    batches: int,
+    norm: float = 1.0,
+    kappa: float = 1.0,
+) -> float:
+    """Return sqrt(ln K / kappa) d^(3/2) / |theta| (T / d^2)^(1/M) (Thm. 3, statement 1)."""
+    T, d, K, M = _counts(units, dim, actions, batches)
+    _require_long_horizon(T, d)
+    size = arguments.number("norm", norm, above=0, at_most=1)
+    spread = arguments.number("kappa", kappa, above=0, at_most=1)
+    return math.sqrt(math.log(K) / spread) * math.pow(d, 1.5) / size * math.pow(T / d**2, 1 / M)
+
+
+def adversarial_batches_for_online(*, units: int, dim: int) -> int:
+    """Return the least M with d T / M <= sqrt(d T): order sqrt(d T) batches suffice (Cor. 1)."""
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    return min(T, math.ceil(math.sqrt(d * T)))
+
+
+def stochastic_batches_for_online(*, units: int, dim: int, factor: float = 2.0) -> int:
+    """Return the least M whose rate is within `factor` of the online rate (Cor. 2).
+
+    (T / d^2)^(1 / (2 (2^M - 1))) <= factor: order ln ln(T / d^2) batches.
+
+    >>> stochastic_batches_for_online(units=1_000_000, dim=10)
+    3
+    """
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    _require_long_horizon(T, d)
+    slack = arguments.number("factor", factor, above=1)
+    needed = 1 + math.log(T / d**2) / (2 * math.log(slack))
+    return min(T, max(1, math.ceil(math.log2(needed) - 1e-12)))
+
+
+def problem_dependent_batches_for_online(*, units: int, dim: int, factor: float = math.e) -> int:
+    """Return the least M with (T / d^2)^(1/M) <= factor: order ln(T / d^2) batches (Cor. 3)."""
+    T, d = arguments.integer("units", units), arguments.integer("dim", dim)
+    _require_long_horizon(T, d)
+    slack = arguments.number("factor", factor, above=1)
+    return min(T, max(1, math.ceil(math.log(T / d**2) / math.log(slack) - 1e-12)))
+
+
+def adversarial_exponent(*, online: bool) -> float:
+    """Return the slope of log regret on log T: 1/2 with order sqrt(d T) batches, 1 with few."""
+    return 0.5 if online else 1.0
+
+
+def stochastic_exponent(batches: int) -> float:
+    """Return the slope of log regret on log T with M batches: 1/2 + 1 / (2 (2^M - 1)) (Thm. 2)."""
+    M = arguments.integer("batches", batches)
+    return 0.5 + 0.5 / (2.0 ** min(M, 1000) - 1)
+
+
+def problem_dependent_exponent(batches: int) -> float:
+    """Return the slope of log regret on log T with M batches at a fixed theta: 1/M (Thm. 3)."""
+    return 1 / arguments.integer("batches", batches)
+
+
+def _counts(units: int, dim: int, actions: int, batches: int) -> tuple[int, int, int, int]:
+    T, M = arguments.integer("units", units), arguments.integer("batches", batches)
+    if M > T:
+        raise InvalidArgumentError("batches", f"at most units = {T}", M)
+    return T, arguments.integer("dim", dim), arguments.integer("actions", actions, at_least=2), M
+
+
+def _require_long_horizon(units: int, dim: int) -> None:
+    if units < dim**2:
+        raise InvalidArgumentError("units", f"at least dim^2 = {dim**2} (Assumption 1)", units)
+
+
+def _kept_ends(ends: Sequence[int], dim: int, actions: int) -> tuple[int, int, list[int]]:
+    """Return d, K and the ends from t_s on, the first of at least d^2."""
+    d = arguments.integer("dim", dim, at_least=2)
+    K = arguments.integer("actions", actions, at_least=2)
+    _require_long_horizon(int(ends[-1]), d)
+    return d, K, [int(end) for end in ends if end >= d**2]
+
+
+def _lower_constant(K: int, d: int) -> float:
+    return LOWER_BOUND_CONSTANT * expected_maximum(K) / math.sqrt(expected_largest_norm(K, d))
+
+
+def _scaled_constant(K: int, d: int) -> float:
+    return LOWER_BOUND_CONSTANT * expected_maximum(K) / expected_largest_norm(K, d)
+
+
+def _stochastic_growth(T: int, d: int, M: int) -> float:
+    return math.pow(T / d**2, 0.5 / (2.0 ** min(M, 1000) - 1))
