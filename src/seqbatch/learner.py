@@ -3,9 +3,10 @@
 import json
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy
 
 FORMAT = 1
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,14 @@ class Learner:
                 f"received {len(checked)}. Hand over the first {self.units_left}, observe the "
                 "batch's outcomes, then go on with the rest."
             )
-        # A failing policy must not use up draws: they come from a copy that is kept on success.
-        random = np.random.default_rng()
-        random.bit_generator.state = self._random.bit_generator.state
         positions = np.arange(self._waiting, self._waiting + len(checked))
-        decision = self.policy.assign(self.state, checked, random.random(len(checked)), positions)
+        decision = self._with_draws(
+            len(checked), lambda draws: self.policy.assign(self.state, checked, draws, positions)
+        )
         self._pending.append(
             _Pending(checked.chosen(decision.actions), decision.actions, decision.groups)
         )
         self._waiting += len(checked)
-        self._random = random
         return decision
 
     def observe(self, rewards: ArrayLike) -> None:
@@ -199,6 +199,66 @@ class Learner:
         self.state = self.policy.close(self.policy.learn(self.state, feedback))
         self._pending, self._waiting = [], 0
         self._batch += 1
+
+    def replay(self, contexts: ArrayLike, rewards: ArrayLike) -> NDArray[np.int64]:
+        """Play whole batches at once against the rewards of every action; return the actions.
+
+        For data where every action's reward is known, such as labelled data. The learner sees the
+        chosen actions' rewards alone, at each batch's end, as if `assign` and `observe` were
+        called batch by batch. SBUCB and LinUCB run as one compiled loop.
+
+        Parameters
+        ----------
+        contexts
+            As for :meth:`assign`, for the open batch and any number of whole batches after it.
+        rewards
+            (n, K), the reward of every unit under every action.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.policies import LinUCB
+        >>> learner = Learner(
+        ...     LinUCB(gamma=1.0), grids.online(units=6), actions=2, dim=1, layout="block"
+        ... )
+        >>> learner.replay(np.ones((6, 1)), np.tile([0.0, 1.0], (6, 1)))
+        array([0, 1, 1, 1, 1, 1])
+        """
+        checked = Contexts.of(contexts, self.problem)
+        table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
+        if self._waiting:
+            raise BatchRuleError(
+                f"contexts: {self._waiting} units of batch {self._batch} wait for their outcomes. "
+                "Observe them first; a replay starts with a batch."
+            )
+        seen = self.grid.ends[self._batch - 2] if self._batch > 1 else 0
+        last = seen + len(checked)
+        if (
+            not len(checked)
+            or last > self.grid.units
+            or last != self.grid.ends[(final := self.grid.batch_of(last)) - 1]
+        ):
+            raise BatchRuleError(
+                f"contexts: a replay ends with a batch, and must hold at least one; received "
+                f"{len(checked)} units after {seen} of {self.grid.units}."
+            )
+        # A subclass that changes a rule must not inherit a loop that does not know of it.
+        compiled = vars(type(self.policy)).get("replay")
+        if compiled is not None:
+            self.state, actions = self._with_draws(
+                len(checked), lambda draws: compiled(self.policy, self.state, checked, table, draws)
+            )
+            self._batch = final + 1
+            return cast(NDArray[np.int64], actions)
+        pieces = []
+        for batch in range(self._batch, final + 1):
+            start = self.grid.ends[batch - 1] - self.problem.size(batch) - seen
+            rows = slice(start, self.grid.ends[batch - 1] - seen)
+            decision = self.assign(checked.values[rows])
+            self.observe(table[rows][np.arange(len(decision)), decision.actions])
+            pieces.append(decision.actions)
+        return np.concatenate(pieces)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to `path`, complete or not at all.
@@ -280,6 +340,15 @@ class Learner:
         learner._batch = header["batch"]
         learner._random.bit_generator.state = header["random"]
         return learner
+
+    def _with_draws(self, units: int, call: Callable[[NDArray[np.float64]], _Result]) -> _Result:
+        """Call with fresh draws; a call that fails uses none of them up."""
+        before = self._random.bit_generator.state
+        try:
+            return call(self._random.random(units))
+        except BaseException:
+            self._random.bit_generator.state = before
+            raise
 
     def _joined(self) -> _Pending:
         if len(self._pending) == 1:

@@ -57,7 +57,7 @@ class Contexts:
         from seqbatch.core import kernels
 
         out = np.empty((len(self), self.problem.actions))
-        kernels.means(self._rows(), theta, out)
+        kernels.means(self.rows(), theta, out)
         return out
 
     def means_and_widths(
@@ -68,7 +68,7 @@ class Contexts:
 
         means = np.empty((len(self), self.problem.actions))
         widths = np.empty_like(means)
-        kernels.means_and_widths(self._rows(), estimate.theta, estimate.root, means, widths)
+        kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
         return means, widths
 
     def means_under(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,7 +78,7 @@ class Contexts:
         n, (samples, models, dim), K = len(self), thetas.shape, self.problem.actions
         if self.problem.layout == "block":
             flat = np.empty((n, samples * models))
-            kernels.means(self._rows(), thetas.reshape(-1, dim), flat)
+            kernels.means(self.rows(), thetas.reshape(-1, dim), flat)
             return flat.reshape(n, samples, K)
         out = np.empty((n, samples, K))
         column = np.empty((n, samples))
@@ -98,11 +98,11 @@ class Contexts:
         problem = self.problem
         if problem.layout == "shared":
             return self.values.copy()
-        rows = self.values if self.values.ndim == 3 else self.values[:, None, :]
         long = np.zeros((len(self), problem.actions, problem.actions, problem.dim))
         index = np.arange(problem.actions)
-        long[:, index, index, :] = rows
+        long[:, index, index, :] = self.rows()
         return long.reshape(len(self), problem.actions, problem.parameters)
 
-    def _rows(self) -> NDArray[np.float64]:
+    def rows(self) -> NDArray[np.float64]:
+        """Return the values as (n, 1 or K, dim), the form that the kernels take."""
         return self.values if self.values.ndim == 3 else self.values[:, None, :]

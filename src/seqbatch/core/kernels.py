@@ -69,17 +69,23 @@ def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out:
         for lane in range(lanes):
             s0[lane] = s1[lane] = 0.0
         r0, r1 = root[i], root[i + 1]
-        whole = i + 2 - (i + 2) % 4
-        for j in range(0, whole, 4):
+        whole = i + 2 - (i + 2) % 8
+        for j in range(0, whole, 8):
             a0, a1, a2, a3 = r0[j], r0[j + 1], r0[j + 2], r0[j + 3]
+            a4, a5, a6, a7 = r0[j + 4], r0[j + 5], r0[j + 6], r0[j + 7]
             b0, b1, b2, b3 = r1[j], r1[j + 1], r1[j + 2], r1[j + 3]
+            b4, b5, b6, b7 = r1[j + 4], r1[j + 5], r1[j + 6], r1[j + 7]
             x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+            x4, x5, x6, x7 = tile[j + 4], tile[j + 5], tile[j + 6], tile[j + 7]
             for lane in range(lanes):
                 y0, y1, y2, y3 = x0[lane], x1[lane], x2[lane], x3[lane]
-                s0[lane] = (((s0[lane] + a0 * y0) + a1 * y1) + a2 * y2) + a3 * y3
-                s1[lane] = (((s1[lane] + b0 * y0) + b1 * y1) + b2 * y2) + b3 * y3
-        if whole < i + 2:
-            a0, a1, b0, b1, x0, x1 = r0[i], r0[i + 1], r1[i], r1[i + 1], tile[i], tile[i + 1]
+                y4, y5, y6, y7 = x4[lane], x5[lane], x6[lane], x7[lane]
+                p = (((s0[lane] + a0 * y0) + a1 * y1) + a2 * y2) + a3 * y3
+                q = (((s1[lane] + b0 * y0) + b1 * y1) + b2 * y2) + b3 * y3
+                s0[lane] = (((p + a4 * y4) + a5 * y5) + a6 * y6) + a7 * y7
+                s1[lane] = (((q + b4 * y4) + b5 * y5) + b6 * y6) + b7 * y7
+        for j in range(whole, i + 2, 2):
+            a0, a1, b0, b1, x0, x1 = r0[j], r0[j + 1], r1[j], r1[j + 1], tile[j], tile[j + 1]
             for lane in range(lanes):
                 s0[lane] = (s0[lane] + a0 * x0[lane]) + a1 * x1[lane]
                 s1[lane] = (s1[lane] + b0 * x0[lane]) + b1 * x1[lane]
@@ -286,3 +292,206 @@ def ridge_cells(
         if stale[cell]:
             factorise(gram[cell], penalty, upper, root[cell])
             solve(root[cell], moment[cell], theta[cell])
+
+
+@njit(**OPTIONS)
+def _winner(scores: Floats, draw: float, random_ties: bool) -> int:
+    # The lowest of the highest scores, or the one on which the draw falls.
+    best, tied = 0, 1
+    for action in range(1, scores.shape[0]):
+        if scores[action] > scores[best]:
+            best, tied = action, 1
+        elif scores[action] == scores[best]:
+            tied += 1
+    if not random_ties or tied == 1:
+        return best
+    skip = min(int(draw * tied), tied - 1)
+    for action in range(best, scores.shape[0]):
+        if scores[action] == scores[best]:
+            if skip == 0:
+                return action
+            skip -= 1
+    return best
+
+
+@njit(**OPTIONS)
+def replay_ucb(
+    rows: Floats,
+    table: Floats,
+    ends: Integers,
+    gamma: float,
+    penalty: float,
+    draws: Floats,
+    random_ties: bool,
+    random_first: bool,
+    gram: Floats,
+    moment: Floats,
+    squares: Floats,
+    count: Integers,
+    theta: Floats,
+    root: Floats,
+    actions: Integers,
+) -> None:
+    """Play whole batches of SBUCB against a table of rewards; statistics and estimates in place.
+
+    It makes the same calls in the same order as batch by batch from outside, to the same bits.
+    """
+    models, columns = theta.shape[0], table.shape[1]
+    longest, start = 0, 0
+    for stop in ends:
+        longest, start = max(longest, stop - start), stop
+    means, widths = np.empty((longest, columns)), np.empty((longest, columns))
+    chosen, rewards = np.empty((longest, rows.shape[2])), np.empty(longest)
+    cells, scores = np.zeros(longest, dtype=np.int64), np.empty(columns)
+    stale = np.empty(models, dtype=np.bool_)
+    start = 0
+    for stop in ends:
+        size = stop - start
+        means_and_widths(rows[start:stop], theta, root, means[:size], widths[:size])
+        stale[:] = False
+        for i in range(size):
+            for a in range(columns):
+                scores[a] = means[i, a] + gamma * widths[i, a]
+            action = _winner(scores, draws[start + i], random_ties)
+            if random_first and start == 0:
+                action = min(int(draws[i] * columns), columns - 1)
+            actions[start + i] = action
+            rewards[i] = table[start + i, action]
+            chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
+            cells[i] = min(action, models - 1)
+            stale[cells[i]] = True
+        accumulate(chosen[:size], rewards[:size], cells[:size], gram, moment, squares, count)
+        ridge_cells(gram, moment, penalty, stale, theta, root)
+        start = stop
+
+
+#: Rank-one updates of a root before it is rebuilt from the gram: far fewer than drift needs.
+REFRESH = 256
+
+
+# One unit at a time there is nothing to cut, so sums may be reordered to use vector registers.
+@njit(**{**OPTIONS, "fastmath": {"contract", "reassoc"}})
+def replay_online_ucb(
+    rows: Floats,
+    table: Floats,
+    gamma: float,
+    penalty: float,
+    draws: Floats,
+    random_ties: bool,
+    random_first: bool,
+    gram: Floats,
+    moment: Floats,
+    squares: Floats,
+    count: Integers,
+    theta: Floats,
+    root: Floats,
+    actions: Integers,
+) -> None:
+    """Play LinUCB against a table of rewards, one unit a batch; all in place.
+
+    The root of the chosen model is updated for x x' by the Cholesky factor of I + z z', z = root x,
+    and rebuilt from the gram every REFRESH updates, so that rounding cannot build up.
+    """
+    models, columns, dim = theta.shape[0], table.shape[1], rows.shape[2]
+    images, scores, predicted = np.empty((columns, dim)), np.empty(columns), np.empty(columns)
+    passed, gain, upper = np.empty(dim), np.empty(dim), np.empty((dim, dim))
+    updates = np.zeros(models, dtype=np.int64)
+    for t in range(rows.shape[0]):
+        for a in range(columns):
+            x, matrix, beta = (
+                rows[t, min(a, rows.shape[1] - 1)],
+                root[min(a, models - 1)],
+                theta[min(a, models - 1)],
+            )
+            square, mean, image = 0.0, 0.0, images[a]
+            for i in range(dim):
+                line, inner = matrix[i], 0.0
+                for j in range(i + 1):
+                    inner += line[j] * x[j]
+                image[i] = inner
+                square += inner * inner
+                mean += beta[i] * x[i]
+            predicted[a] = mean
+            scores[a] = mean + gamma * np.sqrt(square)
+        action = _winner(scores, draws[t], random_ties)
+        if random_first and t == 0:
+            action = min(int(draws[t] * columns), columns - 1)
+        actions[t] = action
+        model, reward = min(action, models - 1), table[t, action]
+        x, z, matrix = rows[t, min(action, rows.shape[1] - 1)], images[action], root[model]
+        for i in range(dim):
+            if x[i] != 0.0:
+                for j in range(dim):
+                    gram[model, i, j] += x[i] * x[j]
+                moment[model, i] += reward * x[i]
+            passed[i] = gain[i] = 0.0
+        squares[model] += reward * reward
+        count[model] += 1
+        before = 1.0
+        for i in range(dim):
+            after = before + z[i] * z[i]
+            scale, weight, line = np.sqrt(before / after), z[i] / np.sqrt(before * after), matrix[i]
+            for j in range(i + 1):
+                gain[j] += z[i] * line[j]
+                line[j] = (line[j] - z[i] * passed[j]) * scale
+                passed[j] += weight * line[j]
+            before = after
+        step = (reward - predicted[action]) / before
+        for j in range(dim):
+            theta[model, j] += step * gain[j]
+        updates[model] += 1
+        if updates[model] == REFRESH:
+            updates[model] = 0
+            factorise(gram[model], penalty, upper, matrix)
+            solve(matrix, moment[model], theta[model])
+
+
+@njit(**OPTIONS)
+def pass_stage(
+    means: Floats,
+    widths: Floats,
+    gamma: float,
+    stage: int,
+    enough: float,
+    explore: int,
+    candidates: NDArray[np.bool_],
+    units: Integers,
+    criterion: Floats,
+    stages: Integers,
+    explored: NDArray[np.bool_],
+) -> Integers:
+    """Apply rules (a), (b), (c) of SupSBUCB to the units still waiting; return who waits on.
+
+    Row i of means, widths and candidates belongs to units[i]; candidates that rule (b) drops are
+    dropped in place. What is returned are rows, not units. explore: 0 highest, 1 widest, 2 first.
+    """
+    level, slack = 2.0**-stage, 2.0 ** (1 - stage)
+    waiting = np.empty(units.shape[0], dtype=np.int64)
+    left = 0
+    for i in range(units.shape[0]):
+        widest, highest = 0.0, -np.inf
+        for a in range(means.shape[1]):
+            if candidates[i, a]:
+                widest = max(widest, gamma * widths[i, a])
+                highest = max(highest, means[i, a] + gamma * widths[i, a])
+        exploring = widest > level and widest > enough
+        if widest <= enough or exploring:
+            stages[units[i]] = stage
+            explored[units[i]] = exploring
+            for a in range(means.shape[1]):
+                width = gamma * widths[i, a]
+                value = -np.inf
+                if candidates[i, a] and (not exploring or width > level):
+                    value = means[i, a] + width
+                    if exploring and explore == 1:
+                        value = width
+                    elif exploring and explore == 2:
+                        value = -float(a)
+                criterion[units[i], a] = value
+        else:
+            for a in range(means.shape[1]):
+                if means[i, a] + gamma * widths[i, a] < highest - slack:
+                    candidates[i, a] = False
+            waiting[left] = i
+            left += 1
+    return waiting[:left]

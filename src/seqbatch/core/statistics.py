@@ -66,7 +66,7 @@ class Statistics:
             raise InvalidArgumentError(
                 "cells", f"between -1 and {self.cells - 1}", f"{cells.min()} to {cells.max()}"
             )
-        result = self._copy()
+        result = self.copy()
         kernels.accumulate(
             rows, rewards, cells, result.gram, result.moment, result.squares, result.count
         )
@@ -98,7 +98,8 @@ class Statistics:
             self.count - other.count,
         )
 
-    def _copy(self) -> "Statistics":
+    def copy(self) -> "Statistics":
+        """Return the same statistics in arrays of their own."""
         return Statistics(
             self.gram.copy(), self.moment.copy(), self.squares.copy(), self.count.copy()
         )

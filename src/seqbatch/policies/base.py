@@ -196,7 +196,8 @@ class BasePolicy:
         if state.problem.models == 1:
             models = np.zeros_like(models)
         evidence, stale = list(state.evidence), list(state.stale)
-        for group in np.unique(feedback.groups[feedback.groups >= 0]):
+        present = np.bincount(feedback.groups + 1, minlength=len(evidence) + 1)[1:]
+        for group in np.flatnonzero(present):
             cells = np.where(feedback.groups == group, models, -1)
             evidence[group] = evidence[group].add(feedback.vectors, feedback.rewards, cells)
             news = evidence[group].count != state.evidence[group].count
@@ -291,7 +292,11 @@ def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Flo
     """Choose the action of highest criterion."""
     if ties == "random":
         tied = criterion == criterion.max(axis=1, keepdims=True)
-        return pick(tied / tied.sum(axis=1, keepdims=True), draws)
+        equals = tied.sum(axis=1)
+        wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
+        # The first action by which as many equals as wanted, and one more, have been passed.
+        actions = (np.cumsum(tied, axis=1) > wanted[:, None]).argmax(axis=1)
+        return actions, tied / equals[:, None]
     actions = criterion.argmax(axis=1)
     probabilities = np.zeros_like(criterion)
     probabilities[np.arange(len(actions)), actions] = 1.0
@@ -300,7 +305,8 @@ def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Flo
 
 def uniformly(units: int, actions: int, draws: Floats) -> tuple[Integers, Floats]:
     """Choose every action with the same probability."""
-    return pick(np.full((units, actions), 1 / actions), draws)
+    chosen = np.minimum((draws * actions).astype(np.int64), actions - 1)
+    return chosen, np.full((units, actions), 1 / actions)
 
 
 def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:

@@ -9,9 +9,9 @@ same gap between the algorithm and its proof.
 
 from dataclasses import dataclass
 
-from seqbatch.core import Problem
+from seqbatch.core import Contexts, Problem
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import State
+from seqbatch.policies.base import Floats, Integers, State
 from seqbatch.policies.sbucb import SBUCB
 
 
@@ -42,3 +42,17 @@ class LinUCB(SBUCB):
                 "Use grids.online(units=...), or SBUCB for larger batches.",
             )
         return super().begin(problem)
+
+    def replay(
+        self, state: State, contexts: Contexts, table: Floats, draws: Floats
+    ) -> tuple[State, Integers]:
+        """Play against a table of every action's reward, with rank-one updates.
+
+        The estimates are refreshed from the evidence at fixed intervals, so that they agree with
+        those of `close` to rounding, however long the run.
+        """
+        from seqbatch.core import kernels
+
+        return self._replayed(
+            state, contexts, table, draws, len(contexts), kernels.replay_online_ucb
+        )

@@ -14,49 +14,32 @@ whole first batch to action 0, and as a rule one action a batch until each has b
 ``first="uniform"`` in a campaign.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class SBUCB(LinearPolicy):
-    """Sequential batch UCB (Algorithm 1).
+class ConfidencePolicy(LinearPolicy):
+    """What SBUCB and SupSBUCB share: ridge regressions and a multiplier of their widths.
 
     Parameters
     ----------
-    gamma
-        The multiplier of the widths. None means 1 + sqrt(ln(2 K T / delta) / 2) with delta = 1/T
-        (Lemma 1). The paper's experiments use 6.
-    ridge
-        lambda, the penalty of the ridge regression; 1 in the paper.
+    gamma, ridge
+        See :class:`SBUCB`.
     first, ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from seqbatch import Learner, grids
-    >>> learner = Learner(SBUCB(gamma=0.5), grids.uniform(units=6, batches=2), actions=2, dim=2)
-    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
-    >>> learner.assign(x).actions
-    array([0, 0, 0])
-    >>> learner.observe([0.0, 0.0, 0.0])
-    >>> decision = learner.assign(x)
-    >>> decision.actions, decision.widths[0]
-    (array([1, 1, 1]), array([0.5, 1. ]))
     """
 
     gamma: float | None = None
     ridge: float = 1.0
-
-    examples: ClassVar[tuple[dict[str, Any], ...]] = (
-        {"gamma": 0.7, "ridge": 2.5},
-        {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,8 +68,89 @@ class SBUCB(LinearPolicy):
         )
         return replace(state, estimates=estimates)
 
+
+@dataclass(frozen=True, kw_only=True)
+class SBUCB(ConfidencePolicy):
+    """Sequential batch UCB (Algorithm 1).
+
+    Parameters
+    ----------
+    gamma
+        The multiplier of the widths. None means 1 + sqrt(ln(2 K T / delta) / 2) with delta = 1/T
+        (Lemma 1). The paper's experiments use 6.
+    ridge
+        lambda, the penalty of the ridge regression; 1 in the paper.
+    first, ties
+        See :class:`~seqbatch.policies.base.LinearPolicy`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from seqbatch import Learner, grids
+    >>> learner = Learner(SBUCB(gamma=0.5), grids.uniform(units=6, batches=2), actions=2, dim=2)
+    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
+    >>> learner.assign(x).actions
+    array([0, 0, 0])
+    >>> learner.observe([0.0, 0.0, 0.0])
+    >>> decision = learner.assign(x)
+    >>> decision.actions, decision.widths[0]
+    (array([1, 1, 1]), array([0.5, 1. ]))
+    """
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"gamma": 0.7, "ridge": 2.5},
+        {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
+    )
+
     def rank(self, state: State, contexts: Contexts) -> Ranking:
         """Score by upper confidence bounds."""
         means, widths = contexts.means_and_widths(state.estimates[0])
         scores = means + self.multiplier(state.problem) * widths
         return Ranking(scores=scores, means=means, widths=widths)
+
+    def replay(
+        self, state: State, contexts: Contexts, table: Floats, draws: Floats
+    ) -> tuple[State, Integers]:
+        """Play whole batches against a table of every action's reward, in one compiled loop.
+
+        The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
+        """
+        from seqbatch.core import kernels
+
+        ends = np.asarray(state.problem.ends[state.batch - 1 :], dtype=np.int64)
+        ends -= state.problem.ends[state.batch - 1] - state.problem.size(state.batch)
+        ends = ends[: np.searchsorted(ends, len(contexts)) + 1]
+        return self._replayed(
+            state, contexts, table, draws, len(ends), partial(kernels.replay_ucb, ends=ends)
+        )
+
+    def _replayed(
+        self,
+        state: State,
+        contexts: Contexts,
+        table: Floats,
+        draws: Floats,
+        batches: int,
+        kernel: Callable[..., None],
+    ) -> tuple[State, Integers]:
+        """Run a replay kernel on copies of the state's arrays."""
+        evidence, estimate = state.evidence[0].copy(), state.estimates[0].copy()
+        actions = np.empty(len(contexts), dtype=np.int64)
+        kernel(
+            rows=contexts.rows(),
+            table=table,
+            gamma=self.multiplier(state.problem),
+            penalty=self.ridge,
+            draws=draws,
+            random_ties=self.ties == "random",
+            random_first=state.batch == 1 and self.first == "uniform",
+            gram=evidence.gram,
+            moment=evidence.moment,
+            squares=evidence.squares,
+            count=evidence.count,
+            theta=estimate.theta,
+            root=estimate.root,
+            actions=actions,
+        )
+        closed = state.batch + batches
+        return replace(state, batch=closed, evidence=(evidence,), estimates=(estimate,)), actions

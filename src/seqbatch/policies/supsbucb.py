@@ -24,12 +24,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.policies.base import Floats, Ranking, State
-from seqbatch.policies.sbucb import SBUCB
+from seqbatch.policies.base import Ranking, State
+from seqbatch.policies.sbucb import ConfidencePolicy
+
+EXPLORE = ("highest", "widest", "first")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupSBUCB(SBUCB):
+class SupSBUCB(ConfidencePolicy):
     """The master algorithm over SBUCB (Algorithms 2 and 3).
 
     Parameters
@@ -66,7 +68,7 @@ class SupSBUCB(SBUCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.choice("explore", self.explore, ("highest", "widest", "first"))
+        arguments.choice("explore", self.explore, EXPLORE)
 
     def groups(self, problem: Problem) -> int:
         """Keep S = ceil(ln T) stages apart."""
@@ -74,54 +76,45 @@ class SupSBUCB(SBUCB):
 
     def rank(self, state: State, contexts: Contexts) -> Ranking:
         """Pass all units through the stages, together."""
+        from seqbatch.core import kernels
+
         problem, gamma = state.problem, self.multiplier(state.problem)
-        enough = 1 / math.sqrt(problem.units)
         shape = (len(contexts), problem.actions)
-        means, widths, criterion = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        stages = np.zeros(len(contexts), dtype=np.int64)
-        rules = np.full(len(contexts), "a")
+        means, widths, criterion = np.empty(shape), np.empty(shape), np.empty(shape)
+        stages = np.empty(len(contexts), dtype=np.int64)
+        explored = np.zeros(len(contexts), dtype=np.bool_)
         units, waiting = np.arange(len(contexts)), contexts
         candidates = np.ones(shape, dtype=np.bool_)
         for stage, estimate in enumerate(state.estimates, start=1):
-            if not len(units):
-                break
             mean, width = waiting.means_and_widths(estimate)
             means[units], widths[units] = mean, width
-            bonus = gamma * width
-            wide = candidates & (bonus > 2.0**-stage)
-            rule_a = np.logical_not((candidates & (bonus > enough)).any(axis=1))
-            rule_c = np.logical_and(~rule_a, wide.any(axis=1))
-            done = rule_a | rule_c
-            decided = units[done]
-            stages[decided] = stage
-            rules[units[rule_c]] = "c"
-            upper = mean + bonus
-            preference = np.where(rule_c[:, None], self._exploration(upper, bonus), upper)
-            allowed = np.where(rule_c[:, None], wide, candidates)
-            criterion[units] = np.where(allowed, preference, -np.inf)
-            if done.any():
-                left = np.flatnonzero(~done)
-                units, waiting = units[left], waiting.take(left)
-                upper, candidates = upper[left], candidates[left]
-            best = np.where(candidates, upper, -np.inf).max(axis=1, initial=-np.inf)
-            candidates = candidates & (upper >= best[:, None] - 2.0 ** (1 - stage))
+            rows = kernels.pass_stage(
+                mean,
+                width,
+                gamma,
+                stage,
+                1 / math.sqrt(problem.units),
+                EXPLORE.index(self.explore),
+                candidates,
+                units,
+                criterion,
+                stages,
+                explored,
+            )
+            if not len(rows):
+                break
+            if len(rows) < len(units):
+                units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
         return Ranking(
             scores=means + gamma * widths,
             means=means,
             widths=widths,
             criterion=criterion,
-            groups=np.where(rules == "c", stages - 1, -1),
+            groups=np.where(explored, stages - 1, -1),
             stages=stages,
-            rules=rules,
+            rules=np.where(explored, "c", "a"),
         )
 
     def summary(self, state: State) -> Estimate:
         """Return the ridge regression of all stages together; each stage acts on its own."""
         return ridge(reduce(Statistics.merge, state.evidence), self.ridge)
-
-    def _exploration(self, upper: Floats, bonus: Floats) -> Floats:
-        if self.explore == "highest":
-            return upper
-        if self.explore == "widest":
-            return bonus
-        return np.broadcast_to(-np.arange(upper.shape[1], dtype=np.float64), upper.shape)
