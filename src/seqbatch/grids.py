@@ -6,14 +6,14 @@ Linear Contextual Bandits*), and its outcomes become visible at t_m.
 
 >>> from seqbatch import grids
 >>> grids.minimax(units=10_000, dim=5, batches=3)
-Grid(units=10000, batches=3, ends=[767, 4249, 10000])
+Grid(units=10000, batches=3, ends=[767, 4248, 10000])
 >>> grids.uniform(units=10, batches=3).sizes
 (3, 3, 4)
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -104,15 +104,16 @@ def online(*, units: int) -> Grid:
 def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -> Grid:
     """Return the grid that is near-optimal for stochastic contexts (Thm. 2, Section 4.1).
 
-    t_1 = floor(beta d) and t_m = floor(beta sqrt(t_{m-1})): every batch costs about the same.
+    t_1 = beta d and t_m = beta sqrt(t_{m-1}), rounded down: every batch costs about the same.
 
     Parameters
     ----------
     units, dim, batches
         T, d and M, with T >= d^2 (Assumption 1).
     scale
-        None solves for the smallest beta whose recursion reaches T. A number gives the grid of
-        Section 6.2 instead, beta = scale sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))); it is 0.4 there.
+        None solves for the beta at which the recursion, before rounding, ends at T exactly:
+        beta = sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))). A number gives the grid of Section 6.2
+        instead, which multiplies that beta by it and pins the last end to T; it is 0.4 there.
 
     Examples
     --------
@@ -122,17 +123,16 @@ def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -
     T, M = _sizes(units, batches)
     d = arguments.integer("dim", dim)
     _require_ratio(T, d * d, "dim^2")
-    guess = _root_growth(T, T / d**2, M)
-
-    def recursion(beta: float) -> list[int]:
-        ends = [math.floor(beta * d)]
-        while len(ends) < M:
-            ends.append(math.floor(beta * math.sqrt(ends[-1])))
-        return ends
-
+    beta = _root_growth(T, T / d**2, M)
     if scale is not None:
-        return _pinned(recursion(arguments.number("scale", scale, above=0) * guess), T)
-    return _pinned(recursion(_smallest(lambda beta: recursion(beta)[-1] >= T, guess)), T)
+        rho = arguments.number("scale", scale, above=0) * beta
+        return _pinned(_rooted(_floor(rho * d), rho, M), T)
+    # The first end is beta d = beta sqrt(d^2), so the recursion starts from t_0 = d^2.
+    ends, end = [], float(d * d)
+    for _ in range(M):
+        end = beta * math.sqrt(end)
+        ends.append(_floor(end))
+    return _pinned(ends, T)
 
 
 def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
@@ -148,10 +148,7 @@ def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
     s = arguments.integer("sparsity", sparsity)
     _require_ratio(T, s, "sparsity")
     growth = _root_growth(T, T / s, M)
-    ends = [math.floor(growth * math.sqrt(s))]
-    while len(ends) < M:
-        ends.append(math.floor(growth * math.sqrt(ends[-1])))
-    return _pinned(ends, T)
+    return _pinned(_rooted(_floor(growth * math.sqrt(s)), growth, M), T)
 
 
 def geometric(*, units: int, dim: int, batches: int) -> Grid:
@@ -165,9 +162,8 @@ def geometric(*, units: int, dim: int, batches: int) -> Grid:
     T, M = _sizes(units, batches)
     d = arguments.integer("dim", dim)
     _require_ratio(T, d * d, "dim^2")
-    # Exponents of whole powers are computed as exp(log) below; a hair guards floor(1000 - 1e-13).
     growth = math.log(T / d**2)
-    ends = [math.floor(d**2 * math.exp(growth * m / M) * (1 + 1e-12)) for m in range(1, M + 1)]
+    ends = [_floor(d**2 * math.exp(growth * m / M)) for m in range(1, M + 1)]
     return _pinned(ends, T)
 
 
@@ -230,16 +226,17 @@ def _root_growth(units: int, ratio: float, batches: int) -> float:
     return math.sqrt(units) * math.pow(ratio, exponent)
 
 
-def _smallest(holds: Callable[[float], bool], guess: float) -> float:
-    """Bisect for the smallest float at which a monotone condition holds."""
-    low, high = guess, guess
-    while holds(low):
-        low /= 2
-    while not holds(high):
-        high *= 2
-    while low < (middle := low + (high - low) / 2) < high:
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def _rooted(first: int, growth: float, batches: int) -> list[int]:
+    """Return t_1 and t_m = floor(growth sqrt(t_{m-1})), as Section 6.2 computes them."""
+    ends = [first]
+    while len(ends) < batches:
+        ends.append(_floor(growth * math.sqrt(max(ends[-1], 1))))
+    return ends
+
+
+def _floor(value: float) -> int:
+    """Round down, but not from a whole number that rounding left a hair short."""
+    return math.floor(value * (1 + 1e-12))
 
 
 def _pinned(ends: list[int], units: int) -> Grid:

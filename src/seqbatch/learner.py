@@ -160,12 +160,13 @@ class Learner:
                 "batch's outcomes, then go on with the rest."
             )
         positions = np.arange(self._waiting, self._waiting + len(checked))
-        decision = self._with_draws(
-            len(checked), lambda draws: self.policy.assign(self.state, checked, draws, positions)
-        )
-        self._pending.append(
-            _Pending(checked.chosen(decision.actions), decision.actions, decision.groups)
-        )
+
+        def decide(draws: NDArray[np.float64]) -> tuple[Decision, _Pending]:
+            made = self.policy.assign(self.state, checked, draws, positions)
+            return made, _Pending(checked.chosen(made.actions), made.actions, made.groups)
+
+        decision, waiting = self._with_draws(len(checked), decide)
+        self._pending.append(waiting)
         self._waiting += len(checked)
         return decision
 
@@ -305,7 +306,7 @@ class Learner:
             Needed for a policy that is not of this package: the same one as was saved.
         """
         try:
-            with np.load(Path(path), allow_pickle=False) as archive:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             header = json.loads(arrays.pop("header").tobytes())
             if header["format"] != FORMAT:

@@ -65,7 +65,7 @@ def ridge(
     statistics
         What was observed.
     penalty
-        lambda > 0. Where it is below the rounding of the gram it is raised to that rounding.
+        lambda > 0.
     stale, previous
         Re-estimate only the stale cells and keep the rest of `previous`. Both or neither.
     """

@@ -212,18 +212,14 @@ def accumulate(
 def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None:
     """Fill root with the inverse of the Cholesky factor of gram + penalty I; upper is scratch.
 
-    Where rounding in the gram exceeds the penalty, the penalty is raised to the size of that
-    rounding: the smallest value at which the factor exists for certain.
+    A pivot lost to rounding, where a column depends on others and the penalty is too small to
+    show, is set to that rounding, measured against the column's own size.
     """
     dim = gram.shape[0]
-    largest = 0.0
-    for i in range(dim):
-        largest = max(largest, gram[i, i])
-    ridge = max(penalty, 8.0 * dim * EPSILON * largest)
     for i in range(dim):
         upper[i, i:] = gram[i, i:]
-        upper[i, i] += ridge
-    # By rows, four finished rows at a time: upper' upper = gram + ridge I.
+        upper[i, i] += penalty
+    # By rows, four finished rows at a time: upper' upper = gram + penalty I.
     for i in range(dim):
         target = upper[i]
         whole = i - i % 4
@@ -238,6 +234,7 @@ def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None
             f0 = u0[i]
             for j in range(i, dim):
                 target[j] -= f0 * u0[j]
+        target[i] = max(target[i], dim * EPSILON * (gram[i, i] + penalty))
         scale = 1.0 / np.sqrt(target[i])
         for j in range(i, dim):
             target[j] *= scale

@@ -1,0 +1,88 @@
+"""The three layouts behind one face."""
+
+import numpy as np
+import pytest
+
+from seqbatch import Contexts, Problem
+from seqbatch.core import Statistics, ridge
+from seqbatch.errors import InvalidArgumentError
+from tests.instances import long_form
+
+random = np.random.default_rng(0)
+
+
+def problem(layout, dim=3):
+    return Problem(ends=(10, 20), actions=4, dim=dim, layout=layout)
+
+
+@pytest.mark.parametrize("layout", ["disjoint", "block"])
+def test_scores_and_chosen_rows_equal_the_dense_form(layout):
+    shape = (30, 3) if layout == "block" else (30, 4, 3)
+    values = random.standard_normal(shape)
+    contexts = Contexts.of(values, problem(layout))
+    long = Contexts.of(long_form(values, 4), problem("shared", 12))
+    assert np.array_equal(contexts.dense(), long.values)
+    actions = random.integers(0, 4, 30)
+    rows, rewards = contexts.chosen(actions), random.standard_normal(30)
+    block = ridge(Statistics.zero(4, 3).add(rows, rewards, actions), 0.7)
+    nothing = np.zeros(30, dtype=np.int64)
+    dense = ridge(Statistics.zero(1, 12).add(long.chosen(actions), rewards, nothing), 0.7)
+    np.testing.assert_allclose(block.theta.ravel(), dense.theta[0], rtol=1e-10, atol=1e-12)
+    for ours, theirs in zip(
+        contexts.means_and_widths(block), long.means_and_widths(dense), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
+def test_means_under_many_parameters(layout):
+    shape = (9, 3) if layout == "block" else (9, 4, 3)
+    contexts = Contexts.of(random.standard_normal(shape), problem(layout))
+    models = 1 if layout == "shared" else 4
+    thetas = random.standard_normal((5, models, 3))
+    result = contexts.means_under(thetas)
+    for s in range(5):
+        np.testing.assert_allclose(result[:, s], contexts.means(thetas[s]), rtol=1e-12)
+
+
+def test_chosen_is_a_copy():
+    values = random.standard_normal((5, 3))
+    contexts = Contexts.of(values, problem("block"))
+    contexts.chosen(np.zeros(5, dtype=np.int64))[:] = 0
+    assert values.all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((5, 4)), r"contexts must be an array of shape \(n, 3\); received shape \(5, 4\)"),
+        (np.zeros(3), r"received shape \(3,\)"),
+        ([["a", "b", "c"]], "contexts must be an array of real numbers; received list"),
+        (np.array([[1, 2, 1j]]), "received ndarray of dtype complex128"),
+        ([[1.0, 2.0], [1.0]], "contexts must be an array of real numbers"),
+        (np.array([[0.0, np.nan, 0.0]]), r"received nan at index \(0, 1\)"),
+        (np.array([[0.0, 0.0, np.inf]]), r"received inf at index \(0, 2\)"),
+        (np.array([[0.0, 0.0, -1e200]]), r"below 1e\+120 in size everywhere; received -1e\+200"),
+    ],
+)
+def test_bad_contexts_are_refused_by_name_rule_and_value(values, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Contexts.of(values, problem("block"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"actions": 1}, "actions must be a whole number of at least 2; received 1"),
+        ({"actions": 2.0}, "actions must be a whole number of at least 2; received 2.0"),
+        ({"dim": 0}, "dim must be a whole number of at least 1; received 0"),
+        (
+            {"layout": "wide"},
+            "one of 'shared', 'disjoint', 'block'; received 'wide'",
+        ),
+    ],
+)
+def test_bad_problems_are_refused(changes, message):
+    arguments = {"ends": (1, 2), "actions": 2, "dim": 3, "layout": "block", **changes}
+    with pytest.raises(InvalidArgumentError, match=message):
+        Problem(**arguments)

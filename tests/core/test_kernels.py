@@ -1,0 +1,111 @@
+"""Each compiled kernel against its plain twin."""
+
+import numpy as np
+import pytest
+
+from seqbatch.core import kernels
+
+random = np.random.default_rng(0)
+
+
+def plain_means_and_widths(rows, theta, root, K):
+    n, slots, _ = rows.shape
+    means, widths = np.empty((n, K)), np.empty((n, K))
+    for t in range(n):
+        for a in range(K):
+            x, model = rows[t, min(a, slots - 1)], min(a, len(theta) - 1)
+            means[t, a] = x @ theta[model]
+            widths[t, a] = np.sqrt(((root[model] @ x) ** 2).sum())
+    return means, widths
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 8, 11, 16, 21, 54])
+@pytest.mark.parametrize("units", [1, 15, 16, 17, 63, 64, 65, 130])
+@pytest.mark.parametrize(("slots", "models", "K"), [(1, 3, 3), (3, 3, 3), (3, 1, 3)])
+def test_means_and_widths(dim, units, slots, models, K):
+    rows = random.standard_normal((units, slots, dim))
+    theta = random.standard_normal((models, dim))
+    root = np.tril(random.standard_normal((models, dim, dim)))
+    means, widths = np.empty((units, K)), np.empty((units, K))
+    kernels.means_and_widths(rows, theta, root, means, widths)
+    expected = plain_means_and_widths(rows, theta, root, K)
+    np.testing.assert_allclose(means, expected[0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(widths, expected[1], rtol=1e-12)
+    alone = np.empty((units, K))
+    kernels.means(rows, theta, alone)
+    assert np.array_equal(alone, means)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 4, 7, 10, 54])
+def test_a_units_numbers_do_not_depend_on_its_neighbours(dim):
+    rows = random.standard_normal((200, 1, dim))
+    theta = random.standard_normal((2, dim))
+    root = np.tril(random.standard_normal((2, dim, dim)))
+    means, widths = np.empty((200, 2)), np.empty((200, 2))
+    kernels.means_and_widths(rows, theta, root, means, widths)
+    for units in ([0], [199], range(3, 40), random.permutation(200)):
+        part = np.ascontiguousarray(rows[list(units)])
+        m, w = np.empty((len(part), 2)), np.empty((len(part), 2))
+        kernels.means_and_widths(part, theta, root, m, w)
+        assert np.array_equal(m, means[list(units)])
+        assert np.array_equal(w, widths[list(units)])
+
+
+@pytest.mark.parametrize("dim", [1, 3, 4, 9])
+def test_accumulate(dim):
+    rows = random.standard_normal((100, dim)) * (random.random((100, dim)) < 0.6)
+    rewards, cells = random.standard_normal(100), random.integers(-1, 3, 100)
+    gram, moment = np.zeros((3, dim, dim)), np.zeros((3, dim))
+    squares, count = np.zeros(3), np.zeros(3, dtype=np.int64)
+    kernels.accumulate(rows, rewards, cells, gram, moment, squares, count)
+    for cell in range(3):
+        mine = cells == cell
+        np.testing.assert_allclose(gram[cell], rows[mine].T @ rows[mine], atol=1e-12)
+        np.testing.assert_allclose(moment[cell], rows[mine].T @ rewards[mine], atol=1e-12)
+        np.testing.assert_allclose(squares[cell], (rewards[mine] ** 2).sum())
+        assert count[cell] == mine.sum()
+        assert np.array_equal(gram[cell], gram[cell].T)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 8, 30])
+def test_factorise_and_solve(dim):
+    x = random.standard_normal((dim + 3, dim))
+    gram, moment = x.T @ x, random.standard_normal(dim)
+    root, theta = np.empty((dim, dim)), np.empty(dim)
+    kernels.factorise(gram, 0.3, np.empty((dim, dim)), root)
+    kernels.solve(root, moment, theta)
+    A = gram + 0.3 * np.eye(dim)
+    np.testing.assert_allclose(root, np.linalg.inv(np.linalg.cholesky(A)), atol=1e-11)
+    np.testing.assert_allclose(theta, np.linalg.solve(A, moment), rtol=1e-9, atol=1e-11)
+
+
+def test_factorise_survives_a_penalty_lost_to_rounding():
+    x = 1e12 * np.ones((5, 3))
+    root = np.empty((3, 3))
+    kernels.factorise(x.T @ x, 1.0, np.empty((3, 3)), root)
+    assert np.isfinite(root).all()
+
+
+def test_online_updates_do_not_drift():
+    """After far more rank-one updates than a refresh apart, the root is that of the gram."""
+    units, dim = 20 * kernels.REFRESH + 17, 6
+    rows = 3 * random.standard_normal((units, 1, dim))
+    table = random.standard_normal((units, 2))
+    gram, moment = np.zeros((2, dim, dim)), np.zeros((2, dim))
+    squares, count = np.zeros(2), np.zeros(2, dtype=np.int64)
+    theta, root = np.zeros((2, dim)), np.stack([np.eye(dim)] * 2) / np.sqrt(0.4)
+    actions = np.empty(units, dtype=np.int64)
+    kernels.replay_online_ucb(
+        rows, table, 0.5, 0.4, random.random(units), False, False,
+        gram, moment, squares, count, theta, root, actions,
+    )  # fmt: skip
+    assert count.sum() == units
+    assert (count > 3 * kernels.REFRESH).all()
+    for cell in range(2):
+        mine = actions == cell
+        A = 0.4 * np.eye(dim) + rows[mine, 0].T @ rows[mine, 0]
+        b = rows[mine, 0].T @ table[mine, cell]
+        np.testing.assert_allclose(root[cell].T @ root[cell], np.linalg.inv(A), rtol=1e-10, atol=0)
+        np.testing.assert_allclose(theta[cell], np.linalg.solve(A, b), rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(gram[cell] + 0.4 * np.eye(dim), A, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(squares[cell], (table[mine, cell] ** 2).sum())

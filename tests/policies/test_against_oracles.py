@@ -1,0 +1,206 @@
+"""Every policy acts, unit by unit, as the literal version of its pseudocode."""
+
+import numpy as np
+import pytest
+
+from seqbatch import grids
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    EpsilonGreedy,
+    LinUCB,
+    Oracle,
+    SupSBUCB,
+    ThompsonSampling,
+)
+from tests.instances import actions_of, instance
+from tests.oracles import greedy, lowest_best
+from tests.oracles.sbucb import sbucb
+from tests.oracles.supsbucb import supsbucb
+
+pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
+layouts = pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
+seeds = pytest.mark.parametrize("seed", range(6))
+
+
+def settings(seed):
+    """Hyper-parameters away from their defaults, and both ways to start and to break ties."""
+    random = np.random.default_rng(1_000 + seed)
+    gamma, ridge = float(random.uniform(0.05, 3)), float(random.uniform(0.05, 5))
+    first = ["fixed", "uniform"][seed % 2]
+    ties = ["lowest", "random"][seed // 2 % 2]
+    return gamma, ridge, first, ties
+
+
+def assert_same(decisions, expected):
+    actual = actions_of(decisions)
+    differ = np.flatnonzero(actual != np.array(expected))
+    assert not len(differ), f"{len(differ)} of {len(actual)} differ, first at {differ[:5]}"
+
+
+@layouts
+@seeds
+def test_sbucb(seed, layout):
+    case = instance(seed, layout)
+    gamma, ridge, first, ties = settings(seed)
+    expected = sbucb(
+        case.long, case.table, case.ends,
+        gamma=gamma, ridge=ridge, first=first, ties=ties, draws=case.draws,
+    )  # fmt: skip
+    policy = SBUCB(gamma=gamma, ridge=ridge, first=first, ties=ties)
+    assert_same(case.run(policy)[1], expected)
+    assert np.array_equal(case.learner(policy).replay(case.contexts, case.table), expected)
+
+
+@layouts
+def test_sbucb_default_multiplier(layout):
+    case = instance(40, layout, units=400)
+    expected = sbucb(case.long, case.table, case.ends, gamma=None, ridge=1.0, draws=case.draws)
+    assert_same(case.run(SBUCB())[1], expected)
+
+
+@layouts
+@seeds
+def test_supsbucb(seed, layout):
+    case = instance(seed, layout, units=1_200)
+    gamma, ridge, first, ties = settings(seed)
+    gamma /= 4  # small enough that units reach later stages
+    explore = ["highest", "widest", "first"][seed % 3]
+    actions, stages, rules = supsbucb(
+        case.long, case.table, case.ends,
+        gamma=gamma, ridge=ridge, explore=explore, first=first, ties=ties, draws=case.draws,
+    )  # fmt: skip
+    policy = SupSBUCB(gamma=gamma, ridge=ridge, explore=explore, first=first, ties=ties)
+    _, decisions = case.run(policy)
+    assert_same(decisions, actions)
+    assert np.concatenate([decision.stages for decision in decisions]).tolist() == stages
+    assert np.concatenate([decision.rules for decision in decisions]).tolist() == rules
+
+
+def test_supsbucb_instances_reach_every_rule_and_several_stages():
+    case = instance(2, "shared", units=1_200)
+    gamma, ridge, _, _ = settings(2)
+    _, stages, rules = supsbucb(
+        case.long, case.table, case.ends,
+        gamma=gamma / 4, ridge=ridge, explore="highest", draws=case.draws,
+    )  # fmt: skip
+    assert len(set(stages)) >= 3
+    assert set(rules) == {"a", "c"}
+
+
+@layouts
+@seeds
+def test_sbpe(seed, layout):
+    case = instance(seed, layout)
+    _, _, first, ties = settings(seed)
+    expected, thetas = greedy.sbpe(
+        case.long, case.table, case.ends, first=first, ties=ties, draws=case.draws
+    )
+    policy = SBPE(first=first, ties=ties)
+    assert_same(case.run(policy)[1], expected)
+    state = policy.begin(case.learner(policy).problem)
+    assert np.array_equal(state.estimates[0].theta, np.zeros_like(state.estimates[0].theta))
+    assert thetas
+
+
+@layouts
+@seeds
+@pytest.mark.parametrize("split", ["even", "needed"])
+def test_bpe(seed, layout, split):
+    case = instance(seed, layout)
+    _, _, first, ties = settings(seed)
+    expected, _ = greedy.bpe(
+        case.long, case.table, case.ends, split=split, first=first, ties=ties, draws=case.draws
+    )
+    assert_same(case.run(BPE(split=split, first=first, ties=ties))[1], expected)
+
+
+@layouts
+@seeds
+def test_rbgl(seed, layout):
+    case = instance(seed, layout)
+    _, ridge, first, ties = settings(seed)
+    expected, _ = greedy.rbgl(
+        case.long, case.table, case.ends, ridge=ridge, first=first, ties=ties, draws=case.draws
+    )
+    assert_same(case.run(RBGL(ridge=ridge, first=first, ties=ties))[1], expected)
+
+
+@layouts
+@seeds
+def test_lbgl(seed, layout):
+    case = instance(seed, layout, units=600, batches=3)
+    _, _, first, ties = settings(seed)
+    scale = [0.02, 0.05, 0.1, 0.15, 0.03, 0.2][seed]
+    expected, _ = greedy.lbgl(
+        case.long, case.table, case.ends, scale=scale, first=first, ties=ties, draws=case.draws
+    )
+    assert_same(case.run(LBGL(scale=scale, first=first, ties=ties))[1], expected)
+
+
+@layouts
+@seeds
+def test_epsilon_greedy(seed, layout):
+    case = instance(seed, layout)
+    _, ridge, first, _ = settings(seed)
+    expected = greedy.epsilon_greedy(
+        case.long, case.table, case.ends, epsilon=0.3, ridge=ridge, first=first, draws=case.draws
+    )
+    assert_same(case.run(EpsilonGreedy(epsilon=0.3, ridge=ridge, first=first))[1], expected)
+
+
+@layouts
+@pytest.mark.parametrize("seed", range(3))
+def test_linucb_is_sbucb_with_one_unit_a_batch(seed, layout):
+    case = instance(seed, layout, units=500)
+    gamma, ridge, first, ties = settings(seed)
+    ends = range(1, len(case.table) + 1)
+    expected = sbucb(
+        case.long, case.table, ends,
+        gamma=gamma, ridge=ridge, first=first, ties=ties, draws=case.draws,
+    )  # fmt: skip
+    online = type(case)(
+        case.layout, case.contexts, case.long, case.table,
+        grids.online(units=len(case.table)), case.seed,
+    )  # fmt: skip
+    policy = LinUCB(gamma=gamma, ridge=ridge, first=first, ties=ties)
+    assert_same(online.run(policy, cut=False)[1], expected)
+    assert np.array_equal(online.learner(policy).replay(case.contexts, case.table), expected)
+    batched = SBUCB(gamma=gamma, ridge=ridge, first=first, ties=ties)
+    assert_same(online.run(batched, cut=False)[1], expected)
+
+
+@layouts
+def test_oracle_plays_the_best_action(layout):
+    case = instance(3, layout, units=300)
+    dim = case.contexts.shape[-1]
+    theta = np.random.default_rng(0).standard_normal(case.long.shape[2])
+    shape = (-1,) if layout == "shared" else (case.actions, dim)
+    expected = [lowest_best((case.long[t] @ theta).tolist()) for t in range(len(case.table))]
+    assert_same(case.run(Oracle(theta=theta.reshape(shape)))[1], expected)
+
+
+@layouts
+def test_thompson_probabilities_are_the_posterior_ones(layout):
+    """Against a million independent draws from the posterior of the long form."""
+    case = instance(5, layout, units=120, batches=2)
+    policy = ThompsonSampling(scale=0.7, ridge=2.0, samples=40_000)
+    learner = case.learner(policy)
+    first = case.ends[0]
+    actions = learner.assign(case.contexts[:first]).actions
+    learner.observe(case.table[np.arange(first), actions])
+    probabilities = learner.assign(case.contexts[first : first + 1]).probabilities[0]
+
+    chosen = case.long[np.arange(first), actions]
+    A = 2.0 * np.eye(chosen.shape[1]) + chosen.T @ chosen
+    mean = np.linalg.solve(A, chosen.T @ case.table[np.arange(first), actions])
+    draws = np.random.default_rng(1).multivariate_normal(
+        mean, 0.7**2 * np.linalg.inv(A), size=1_000_000
+    )
+    best = (draws @ case.long[first].T).argmax(axis=1)
+    shares = np.bincount(best, minlength=case.actions) / len(best)
+    # Five standard errors of 40,000 draws.
+    assert np.allclose(probabilities, shares, atol=5 * 0.5 / np.sqrt(40_000))

@@ -1,0 +1,196 @@
+"""The package's policies pass the conformance checks, and each check fails where it should."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from seqbatch import checks, policies
+from seqbatch.checks import PolicyCheckError
+from seqbatch.policies import RBGL, SBUCB
+from seqbatch.policies.base import BasePolicy, Ranking
+
+pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
+OWN = list(checks.own_policies())
+
+
+@pytest.mark.parametrize("check", checks.POLICY_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("policy", OWN, ids=str)
+def test_own_policies_pass(policy, check):
+    check(policy)
+
+
+def test_every_policy_of_the_package_is_discovered_with_non_default_settings():
+    names = [
+        name
+        for name in policies.__all__
+        if isinstance(getattr(policies, name), type)
+        and issubclass(getattr(policies, name), BasePolicy)
+    ]
+    assert len(names) == 12
+    for name in set(names) - {"Oracle", "UniformRandom"}:
+        found = [policy for policy in OWN if type(policy).__name__ == name]
+        assert len(found) >= 2
+        assert len(set(found)) == len(found)
+
+
+def test_check_policy_runs_everything():
+    checks.check_policy(SBUCB())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfRange(RBGL):
+    def assign(self, state, contexts, draws, positions):
+        decision = super().assign(state, contexts, draws, positions)
+        return replace(decision, actions=decision.actions + checks.ACTIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boastful(RBGL):
+    """Says that it is sure where it is not."""
+
+    def assign(self, state, contexts, draws, positions):
+        decision = super().assign(state, contexts, draws, positions)
+        actions = np.where(draws < 0.3, 0, decision.actions)
+        sure = np.eye(checks.ACTIONS)[actions] * 0.9 + 0.1 / checks.ACTIONS
+        return replace(decision, actions=actions, probabilities=sure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impatient(RBGL):
+    """Uses outcomes before the batch ends."""
+
+    def learn(self, state, feedback):
+        return self.estimate(super().learn(state, feedback))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgetful(RBGL):
+    """Draws its own random numbers."""
+
+    def rank(self, state, contexts):
+        scores = np.random.default_rng().random((len(contexts), state.problem.actions))
+        return Ranking(scores=scores, means=scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowded(RBGL):
+    """Lets a unit's neighbours decide."""
+
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        shifted = ranking.scores + np.arange(len(contexts))[:, None] * [1.0, -1.0, 0.5]
+        return replace(ranking, scores=shifted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastPieceOnly(RBGL):
+    """Learns from the latest piece of feedback alone."""
+
+    def learn(self, state, feedback):
+        fresh = self.begin(state.problem)
+        return super().learn(replace(state, evidence=fresh.evidence), feedback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secretive(RBGL):
+    """Keeps what it learned outside its state."""
+
+    def begin(self, problem):
+        object.__setattr__(self, "memory", [])
+        return super().begin(problem)
+
+    def close(self, state):
+        self.memory.append(state.batch)
+        return super().close(state)
+
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        return replace(ranking, scores=ranking.scores * (-1.0) ** len(self.memory))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocky(RBGL):
+    """Treats the layouts differently."""
+
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        sign = -1.0 if state.problem.layout == "block" else 1.0
+        return replace(ranking, scores=sign * ranking.scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragile(RBGL):
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        return replace(ranking, scores=np.exp(ranking.scores), means=np.exp(ranking.means))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careless(RBGL):
+    def rank(self, state, contexts):
+        contexts.values[:] = 0
+        return super().rank(state, contexts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPlace(RBGL):
+    def learn(self, state, feedback):
+        state.evidence[0].count[:] += 1
+        return super().learn(state, feedback)
+
+
+@pytest.mark.parametrize(
+    ("check", "policy", "message"),
+    [
+        (checks.check_actions_and_probabilities, OutOfRange(), "actions must be int64"),
+        (checks.check_probabilities_are_true, Boastful(), "probabilities are"),
+        (checks.check_frozen_within_a_batch, Impatient(), "changed within a batch"),
+        (checks.check_determinism, Forgetful(), "must not depend on cutting"),
+        (checks.check_determinism, Crowded(), "must not depend on cutting"),
+        (checks.check_order_of_units, Crowded(), "must not depend on the order"),
+        (checks.check_learning_in_pieces, LastPieceOnly(), "feedback in pieces"),
+        (checks.check_save_and_load, Secretive(), "after save and load"),
+        (checks.check_layouts_agree, Blocky(), "form of a block problem"),
+        (checks.check_extreme_scales, Fragile(), "must be finite"),
+        (checks.check_no_mutation, Careless(), "assign must not change"),
+        (checks.check_no_mutation, InPlace(), "learn must not change"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or str(value),
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_each_check_catches_its_offender(check, policy, message):
+    with pytest.raises(PolicyCheckError, match=message):
+        check(policy)
+
+
+def test_a_policy_that_is_not_of_the_package_passes():
+    """Written from the protocol alone, without the base classes."""
+
+    @dataclass(frozen=True)
+    class Count:
+        problem: object
+        batch: int
+        totals: np.ndarray
+        last: np.ndarray
+
+    class BestMeanSoFar:
+        def begin(self, problem):
+            return Count(problem, 1, np.zeros(problem.actions), np.zeros(problem.actions))
+
+        def assign(self, state, contexts, draws, positions):  # noqa: ARG002
+            n, best = len(contexts), int(state.last.argmax())
+            shares = np.tile(np.eye(len(state.last))[best], (n, 1))
+            scores = np.tile(state.last, (n, 1))
+            return policies.Decision(
+                np.full(n, best), shares, scores, scores, None, np.zeros(n, dtype=np.int64)
+            )
+
+        def learn(self, state, feedback):
+            gained = np.bincount(feedback.actions, feedback.rewards, len(state.totals))
+            return replace(state, totals=state.totals + gained)
+
+        def close(self, state):
+            return replace(state, batch=state.batch + 1, last=state.totals)
+
+    checks.check_policy(BestMeanSoFar())

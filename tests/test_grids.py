@@ -1,0 +1,163 @@
+"""Grids keep their rules for every size, and give the published values."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqbatch import grids
+from seqbatch.errors import InvalidArgumentError, InvalidGridError, SeqbatchError
+
+dims = st.integers(1, 60)
+ratios = st.floats(1, 1e9)
+counts = st.integers(1, 12)
+
+
+def check(grid, units, batches):
+    assert len(grid.ends) == grid.batches == batches
+    assert grid.ends[-1] == grid.units == units == sum(grid.sizes)
+    assert min(grid.sizes) >= 1
+
+
+@given(units=st.integers(1, 10_000), share=st.floats(0, 1))
+def test_uniform(units, share):
+    batches = max(1, round(share * units))
+    grid = grids.uniform(units=units, batches=batches)
+    check(grid, units, batches)
+    assert all(end == m * units // batches for m, end in enumerate(grid.ends, start=1))
+
+
+def recursion(beta, dim, batches):
+    ends = [beta * dim]
+    while len(ends) < batches:
+        ends.append(beta * math.sqrt(ends[-1]))
+    return ends
+
+
+@given(dim=dims, ratio=ratios, batches=counts)
+def test_minimax_satisfies_its_recursion_to_one_unit(dim, ratio, batches):
+    units = max(math.ceil(dim**2 * ratio), batches)
+    grid = grids.minimax(units=units, dim=dim, batches=batches)
+    check(grid, units, batches)
+    # The last end grows with beta: bisect for the beta that brings it to T.
+    low, high = 0.0, float(units)
+    for _ in range(200):
+        beta = (low + high) / 2
+        low, high = (beta, high) if recursion(beta, dim, batches)[-1] < units else (low, beta)
+    for m, (end, exact) in enumerate(
+        zip(grid.ends, recursion(high, dim, batches), strict=True), start=1
+    ):
+        # Near T the ends are squeezed to leave every batch a unit.
+        squeezed = min(max(exact, m), units - (batches - m))
+        assert abs(end - squeezed) <= 1 + 1e-9 * units
+
+
+@given(dim=dims, ratio=ratios, batches=counts, scale=st.floats(0.01, 3))
+def test_minimax_with_a_given_scale(dim, ratio, batches, scale):
+    units = max(math.ceil(dim**2 * ratio), batches)
+    grid = grids.minimax(units=units, dim=dim, batches=batches, scale=scale)
+    check(grid, units, batches)
+    if batches > 1:
+        rho = scale * math.sqrt(units) * (units / dim**2) ** (1 / (2 * (2**batches - 1)))
+        wanted = math.floor(rho * dim * (1 + 1e-12))
+        assert grid.ends[0] == min(max(wanted, 1), units - batches + 1)
+
+
+@given(sparsity=dims, ratio=ratios, batches=counts)
+def test_sparse(sparsity, ratio, batches):
+    units = max(math.ceil(sparsity * ratio), batches)
+    grid = grids.sparse(units=units, sparsity=sparsity, batches=batches)
+    check(grid, units, batches)
+    if batches > 1:
+        b = math.sqrt(units * (units / sparsity) ** (1 / (2**batches - 1)))
+        wanted = min(max(math.floor(b * math.sqrt(sparsity)), 1), units - batches + 1)
+        assert abs(grid.ends[0] - wanted) <= 1
+
+
+@given(dim=dims, ratio=ratios, batches=counts)
+def test_geometric(dim, ratio, batches):
+    units = max(math.ceil(dim**2 * ratio), batches)
+    grid = grids.geometric(units=units, dim=dim, batches=batches)
+    check(grid, units, batches)
+    b = (units / dim**2) ** (1 / batches)
+    for m, end in enumerate(grid.ends, start=1):
+        pushed = m + dim**2 * b**m  # ends pushed apart move by at most one each
+        assert end <= pushed * (1 + 1e-9)
+        assert end >= min(dim**2 * b**m * (1 - 1e-9) - 1, units - (batches - m))
+
+
+@given(ends=st.sets(st.integers(1, 500), min_size=1))
+def test_batch_of(ends):
+    grid = grids.explicit(sorted(ends))
+    for unit in range(1, grid.units + 1):
+        batch = grid.batch_of(unit)
+        start = grid.ends[batch - 2] if batch > 1 else 0
+        assert start < unit <= grid.ends[batch - 1]
+
+
+def test_online():
+    assert set(grids.online(units=7).sizes) == {1}
+
+
+def test_section_6_grids():
+    assert grids.minimax(units=50_000, dim=10, batches=2, scale=0.4).ends[0] == math.floor(
+        0.4 * math.sqrt(50_000) * 500 ** (1 / 6) * 10
+    )
+    b = math.sqrt(50_000) * 5_000 ** (1 / 6)
+    assert grids.sparse(units=50_000, sparsity=10, batches=2).ends[0] == math.floor(
+        b * math.sqrt(10)
+    )
+    b = (40_428_967 / 1_600) ** (1 / 11)
+    avazu = grids.geometric(units=40_428_967, dim=40, batches=11)
+    assert avazu.ends[:2] == (math.floor(1_600 * b), math.floor(1_600 * b * b))
+
+
+def test_published_batch_counts():
+    assert grids.adversarial_batches(units=8_124, dim=234) == 3_131
+    assert grids.adversarial_batches(units=581_012, dim=378) == 48_219
+    assert grids.problem_dependent_batches(units=40_428_967, dim=40) == 11
+    for units in range(50_000, 100_001, 5_000):
+        assert grids.stochastic_batches(units=units, dim=10) == 2
+
+
+@given(units=st.integers(1, 10**9), dim=dims)
+def test_batch_counts_are_possible(units, dim):
+    assert 1 <= grids.adversarial_batches(units=units, dim=dim) <= units
+    if units >= dim**2:
+        assert 1 <= grids.stochastic_batches(units=units, dim=dim) <= units
+        assert 1 <= grids.problem_dependent_batches(units=units, dim=dim) <= units
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: grids.uniform(units=5, batches=6),
+            "batches must be at most units = 5; ",
+        ),
+        (lambda: grids.uniform(units=0, batches=1), "units must be a whole number of at least 1"),
+        (lambda: grids.uniform(units=5.5, batches=1), "received 5.5"),
+        (
+            lambda: grids.minimax(units=99, dim=10, batches=2),
+            r"units must be at least dim\^2 = 100 for this grid; received 99",
+        ),
+        (lambda: grids.geometric(units=99, dim=10, batches=2), r"at least dim\^2 = 100"),
+        (lambda: grids.minimax(units=99, dim=0, batches=2), "dim must be a whole number"),
+        (lambda: grids.minimax(units=99, dim=2, batches=2, scale=0.0), "scale must be a finite"),
+        (lambda: grids.sparse(units=9, sparsity=10, batches=2), "at least sparsity = 10"),
+        (lambda: grids.explicit([]), "ends must be at least one batch end; received none"),
+        (lambda: grids.explicit([3, 3]), "strictly increasing; received 3 then 3 at batch 2"),
+        (lambda: grids.explicit([0, 3]), "ends must be a whole number of at least 1; received 0"),
+        (lambda: grids.explicit([3]).batch_of(4), "unit must be between 1 and 3; received 4"),
+    ],
+)
+def test_grids_that_cannot_exist(make, message):
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        make()
+    assert isinstance(caught.value, SeqbatchError | ValueError)
+
+
+def test_too_many_batches_is_a_grid_error():
+    with pytest.raises(InvalidGridError):
+        grids.uniform(units=5, batches=6)

@@ -1,0 +1,330 @@
+"""The learner enforces the batch rule, refuses nonsense without changing, and survives saving."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from seqbatch import Learner, SeqbatchError, grids
+from seqbatch.errors import (
+    BatchRuleError,
+    InvalidArgumentError,
+    LearnerFileError,
+    RankDeficiencyWarning,
+)
+from seqbatch.policies import BPE, LBGL, SBPE, SBUCB, LinUCB, SupSBUCB, UniformRandom
+from tests.instances import actions_of, instance
+
+random = np.random.default_rng(0)
+X = random.standard_normal((12, 3))
+
+
+def learner(policy=None, **changes):
+    arguments = {"actions": 2, "dim": 3, "layout": "block", "seed": 4, **changes}
+    policy = policy or SBUCB(gamma=0.5, first="uniform")
+    return Learner(policy, grids.explicit([4, 9, 12]), **arguments)
+
+
+def snapshot(made):
+    state = made.state
+    return (
+        made.batch,
+        made.units_left,
+        [array.tobytes() for array in (state.evidence[0].gram, state.estimates[0].theta)],
+        json.dumps(made._random.bit_generator.state),
+        [piece.actions.tolist() for piece in made._pending],
+    )
+
+
+def test_the_life_of_a_learner():
+    made = learner()
+    assert (made.batch, made.units_left, made.finished) == (1, 4, False)
+    assert "batch 1 of 3, 4 units left" in repr(made)
+    made.assign(X[:1])
+    made.assign(X[1:4])
+    assert made.units_left == 0
+    made.observe([1, 0, 1, 0])
+    assert (made.batch, made.units_left) == (2, 5)
+    made.assign(X[4:9])
+    made.observe(np.ones(5))
+    made.assign(X[9:])
+    made.observe(np.ones(3))
+    assert (made.batch, made.units_left, made.finished) == (4, 0, True)
+    assert "finished" in repr(made)
+    assert made.estimate.theta.shape == (2, 3)
+
+
+def before_any(made):
+    pass
+
+
+def after_two(made):
+    made.assign(X[:2])
+
+
+def after_batch_one(made):
+    made.assign(X[:4])
+    made.observe(np.ones(4))
+
+
+def when_full(made):
+    made.assign(X[:4])
+
+
+def when_finished(made):
+    for low, high in ((0, 4), (4, 9), (9, 12)):
+        made.assign(X[low:high])
+        made.observe(np.ones(high - low))
+
+
+BAD_CALLS = [
+    (before_any, lambda m: m.observe([]), "no unit of batch 1 is assigned yet. Assign its 4"),
+    (after_two, lambda m: m.observe([1, 2]), "batch 1 ends after 4 units and 2 are assigned"),
+    (after_batch_one, lambda m: m.observe(np.ones(4)), "batch 1 was observed already"),
+    (after_two, lambda m: m.assign(X[:3]), "batch 1 has room for 2 more units; received 3"),
+    (when_full, lambda m: m.assign(X[:1]), "batch 1 has room for 0 more units; received 1"),
+    (when_finished, lambda m: m.assign(X[:1]), "all 3 batches are closed; received 1 more"),
+    (when_finished, lambda m: m.observe([1.0]), "all 3 batches were observed"),
+    (before_any, lambda m: m.assign(X[:2, :2]), r"shape \(n, 3\); received shape \(2, 2\)"),
+    (before_any, lambda m: m.assign([[1, 2, float("nan")]]), r"received nan at index \(0, 2\)"),
+    (when_full, lambda m: m.observe(np.ones(3)), r"rewards must be an array of shape \(4,\)"),
+    (when_full, lambda m: m.observe(np.ones((4, 1))), r"received shape \(4, 1\)"),
+    (when_full, lambda m: m.observe([1, 2, np.inf, 3]), r"rewards .* received inf at index \(2,\)"),
+    (when_full, lambda m: m.observe(["a"] * 4), "rewards must be an array of real numbers"),
+    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 wait"),
+    (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "received 5 units after 0 of 12"),
+    (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
+    (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),
+    (when_finished, lambda m: m.replay(X[:4], np.ones((4, 2))), "received 4 units after 12 of 12"),
+]
+
+
+@pytest.mark.parametrize(("prepare", "call", "message"), BAD_CALLS)
+def test_a_refused_call_says_why_and_changes_nothing(prepare, call, message):
+    made = learner()
+    prepare(made)
+    before = snapshot(made)
+    with pytest.raises(SeqbatchError, match=message):
+        call(made)
+    assert snapshot(made) == before
+
+
+def test_batch_rule_errors_are_their_own_kind():
+    with pytest.raises(BatchRuleError):
+        learner().observe([])
+    with pytest.raises(RuntimeError):
+        learner().observe([])
+
+
+def test_a_failing_policy_uses_up_no_draws():
+    class Failing(UniformRandom):
+        def assign(self, *arguments):
+            if self.fail:
+                raise ZeroDivisionError
+            return super().assign(*arguments)
+
+    policy = Failing()
+    object.__setattr__(policy, "fail", True)
+    made = learner(policy)
+    with pytest.raises(ZeroDivisionError):
+        made.assign(X[:4])
+    object.__setattr__(policy, "fail", False)
+    straight = learner(UniformRandom()).assign(X[:4])
+    assert np.array_equal(made.assign(X[:4]).actions, straight.actions)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: learner(policy=SBUCB), r"policy must be an instance, as in SBUCB\(\)"),
+        (lambda: learner(policy="sbucb"), "policy must be an object with begin, assign, learn"),
+        (
+            lambda: Learner(SBUCB(), [4, 8], actions=2, dim=2),
+            r"grid must be a Grid; received \[4, 8\]. Use grids.explicit",
+        ),
+        (lambda: learner(actions=1), "actions must be a whole number of at least 2; received 1"),
+        (lambda: learner(seed=-1), "seed must be a whole number of at least 0; received -1"),
+        (lambda: learner(policy=LinUCB()), "grid must be one unit a batch for LinUCB"),
+        (lambda: SBUCB(gamma=-1.0), "gamma must be a finite number at least 0; received -1.0"),
+        (lambda: SBUCB(ridge=0), "ridge must be a finite number above 0; received 0"),
+        (lambda: SBUCB(first="random"), "first must be one of 'fixed', 'uniform'"),
+        (lambda: SBUCB(ties="first"), "ties must be one of 'lowest', 'random'"),
+        (lambda: SupSBUCB(explore="any"), "explore must be one of 'highest', 'widest', 'first'"),
+        (lambda: BPE(split="odd"), "split must be one of 'even', 'needed'"),
+        (lambda: LBGL(scale=float("nan")), "scale must be a finite number at least 0"),
+    ],
+)
+def test_bad_settings_are_refused(build, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        build()
+
+
+def test_errors_survive_pickling_between_processes():
+    error = InvalidArgumentError("units", "positive", -1, "Try again.")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "units must be positive; received -1. Try again."
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [SBUCB(gamma=0.4, ridge=2.0, first="uniform", ties="random"), SupSBUCB(gamma=0.2), BPE()],
+    ids=lambda policy: type(policy).__name__,
+)
+@pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
+def test_save_and_load_at_every_unit(policy, tmp_path):
+    """Saved and loaded after every single unit, a run ends in the same bits."""
+    case = instance(2, "disjoint", units=60, batches=3)
+    straight, decisions = case.run(policy, cut=False)
+    made, path, start = case.learner(policy), tmp_path / "learner.npz", 0
+    actions = []
+    for end in case.ends:
+        for t in range(start, end):
+            actions.append(int(made.assign(case.contexts[t : t + 1]).actions[0]))
+            made.save(path)
+            made = Learner.load(path)
+        made.observe(case.table[np.arange(start, end), actions[start:end]])
+        start = end
+    assert actions == actions_of(decisions).tolist()
+    assert made.policy == policy
+    for ours, theirs in zip(made.state.evidence, straight.state.evidence, strict=True):
+        assert ours.gram.tobytes() == theirs.gram.tobytes()
+    for ours, theirs in zip(made.state.estimates, straight.state.estimates, strict=True):
+        assert ours.theta.tobytes() == theirs.theta.tobytes()
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "learner"
+    made = learner()
+    made.save(path)
+    old = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    made.assign(X[:2])
+    with pytest.raises(OSError, match="disk full"):
+        made.save(path)
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_that_are_no_learners_are_refused(tmp_path):
+    path = tmp_path / "learner"
+    learner().save(path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"hello", whole[: len(whole) // 2], whole[:-100] + bytes(100)):
+        path.write_bytes(damaged)
+        with pytest.raises(LearnerFileError, match=r"must be a file that Learner\.save wrote"):
+            Learner.load(path)
+    np.savez(path.with_suffix(".npz"), a=np.ones(3))
+    with pytest.raises(LearnerFileError):
+        Learner.load(path.with_suffix(".npz"))
+    with pytest.raises(FileNotFoundError):
+        Learner.load(tmp_path / "missing")
+
+
+def test_a_flipped_byte_is_noticed(tmp_path):
+    path = tmp_path / "learner"
+    made = learner()
+    made.assign(X[:4])
+    made.save(path)
+    whole = path.read_bytes()
+    place = whole.index(X[0].tobytes()) + 3
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(LearnerFileError):
+        Learner.load(path)
+
+
+def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "learner"
+    monkeypatch.setattr("seqbatch.learner.FORMAT", 2)
+    learner().save(path)
+    monkeypatch.undo()
+    with pytest.raises(LearnerFileError, match="must be of format 1; received format 2"):
+        Learner.load(path)
+
+
+def test_rank_deficiency_is_warned_of_once_and_visible():
+    made = learner(SBPE())
+    made.assign(X[:4])
+    with pytest.warns(RankDeficiencyWarning, match=r"SBPE: model 1 has rank 0 of 3 after 0 units"):
+        made.observe(np.ones(4))
+    assert made.estimate.rank.tolist() == [3, 0]
+    made.assign(X[4:9])
+    made.observe(np.ones(5))  # a second warning would be an error here
+
+
+def test_bpe_never_touches_data_outside_its_interval():
+    """Change the rewards outside T^(m): the actions of batch m + 1 do not change."""
+    case = instance(3, "shared", units=2_000, batches=4)
+    M = len(case.ends)
+    _, decisions = case.run(BPE(), cut=False)
+    groups = np.concatenate([decision.groups for decision in decisions])
+    starts = [0, *case.ends[:-1]]
+    for m in range(1, M):
+        used = np.zeros(len(case.table), dtype=bool)
+        for earlier in range(1, m + 1):
+            n = case.ends[earlier - 1] - starts[earlier - 1]
+            low, high = (m - 1) * n // M, m * n // M
+            used[starts[earlier - 1] + low : starts[earlier - 1] + high] = True
+        assert np.array_equal(used[: case.ends[m - 1]], groups[: case.ends[m - 1]] == m - 1)
+        # Outcomes of batch m outside T^(m); earlier outcomes also steer earlier actions.
+        others = np.flatnonzero(~used)
+        others = others[(others >= starts[m - 1]) & (others < case.ends[m - 1])]
+        table = case.table.copy()
+        table[others] += 1e3
+        changed = type(case)(case.layout, case.contexts, case.long, table, case.grid, case.seed)
+        _, again = changed.run(BPE(), cut=False)
+        assert np.array_equal(again[m].actions, decisions[m].actions)
+        table[np.flatnonzero(used)[-1]] += 1e3
+        _, moved = changed.run(BPE(), cut=False)
+        assert not np.array_equal(moved[m].actions, decisions[m].actions)
+
+
+@pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
+@pytest.mark.parametrize("first", ["fixed", "uniform"])
+@pytest.mark.parametrize("ties", ["lowest", "random"])
+def test_replay_equals_step_by_step_to_the_last_bit(layout, first, ties):
+    case = instance(6, layout, units=700, batches=6)
+    policy = SBUCB(gamma=0.8, ridge=0.6, first=first, ties=ties)
+    stepped, decisions = case.run(policy)
+    replayed = case.learner(policy)
+    middle = case.ends[1]
+    actions = [
+        replayed.replay(case.contexts[:middle], case.table[:middle]),
+        replayed.replay(case.contexts[middle:], case.table[middle:]),
+    ]
+    assert replayed.finished
+    assert np.array_equal(np.concatenate(actions), actions_of(decisions))
+    for name in ("gram", "moment", "squares", "count"):
+        ours, theirs = (getattr(made.state.evidence[0], name) for made in (replayed, stepped))
+        assert ours.tobytes() == theirs.tobytes()
+    ours, theirs = replayed.state.estimates[0], stepped.state.estimates[0]
+    assert ours.theta.tobytes() == theirs.theta.tobytes()
+    assert ours.root.tobytes() == theirs.root.tobytes()
+
+
+def test_replay_of_any_policy_goes_batch_by_batch():
+    case = instance(7, "block", units=300)
+    policy = SupSBUCB(gamma=0.3)
+    replayed = case.learner(policy).replay(case.contexts, case.table)
+    assert np.array_equal(replayed, actions_of(case.run(policy)[1]))
+
+
+def test_a_subclass_does_not_inherit_the_compiled_loop():
+    class Contrary(SBUCB):
+        def prefer(self, state, contexts, ranking, draws):
+            actions, probabilities = super().prefer(state, contexts, ranking, draws)
+            return 1 - actions, probabilities[:, ::-1]
+
+    made = learner(Contrary(gamma=1.0))
+    assert made.replay(X[:4], np.ones((4, 2))).tolist() == [1, 1, 1, 1]
+
+
+def test_the_learner_keeps_its_own_copy_of_contexts():
+    made, other, x = learner(), learner(), X[:4].copy()
+    made.assign(x)
+    other.assign(X[:4])
+    x[:] = 0
+    made.observe(np.ones(4))
+    other.observe(np.ones(4))
+    assert np.array_equal(made.estimate.theta, other.estimate.theta)
