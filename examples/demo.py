@@ -59,7 +59,7 @@ def picture(lost: dict[str, NDArray[np.float64]], grid: grids.Grid) -> alt.Layer
         for t in served
     ]
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart({"values": rows})
         .mark_line(strokeWidth=2.5)
         .encode(
             x=alt.X("customers:Q", title="customers served"),
@@ -74,13 +74,14 @@ def picture(lost: dict[str, NDArray[np.float64]], grid: grids.Grid) -> alt.Layer
         )
     )
     ends = [{"end": end, "label": f"wave {m} ends"} for m, end in enumerate(grid.ends, start=1)]
-    rules = alt.Chart(alt.Data(values=ends[:-1])).encode(x="end:Q")
+    rules = alt.Chart({"values": ends[:-1]}).encode(x="end:Q")
     marks = rules.mark_rule(strokeDash=[4, 4], color="#666666") + rules.mark_text(
         align="left", dx=5, color="#444444"
     ).encode(text="label:N", y=alt.value(12))
-    return (lines + marks).properties(
+    chart: alt.LayerChart = (lines + marks).properties(
         width=640, height=380, title="What adapting twice is worth: a campaign in three waves"
     )
+    return chart
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from seqbatch.errors import (
     LearnerFileError,
     RankDeficiencyWarning,
 )
-from seqbatch.policies import BPE, LBGL, SBPE, SBUCB, LinUCB, SupSBUCB, UniformRandom
+from seqbatch.policies import BPE, LBGL, RBGL, SBPE, SBUCB, LinUCB, SupSBUCB, UniformRandom
 from tests.instances import actions_of, instance
 
 random = np.random.default_rng(0)
@@ -283,9 +283,10 @@ def test_bpe_never_touches_data_outside_its_interval():
 @pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
 @pytest.mark.parametrize("first", ["fixed", "uniform"])
 @pytest.mark.parametrize("ties", ["lowest", "random"])
-def test_replay_equals_step_by_step_to_the_last_bit(layout, first, ties):
+@pytest.mark.parametrize("kind", [SBUCB, SupSBUCB])
+def test_replay_equals_step_by_step_to_the_last_bit(kind, layout, first, ties):
     case = instance(6, layout, units=700, batches=6)
-    policy = SBUCB(gamma=0.8, ridge=0.6, first=first, ties=ties)
+    policy = kind(gamma=0.3, ridge=0.6, first=first, ties=ties)
     stepped, decisions = case.run(policy)
     replayed = case.learner(policy)
     middle = case.ends[1]
@@ -295,17 +296,17 @@ def test_replay_equals_step_by_step_to_the_last_bit(layout, first, ties):
     ]
     assert replayed.finished
     assert np.array_equal(np.concatenate(actions), actions_of(decisions))
-    for name in ("gram", "moment", "squares", "count"):
-        ours, theirs = (getattr(made.state.evidence[0], name) for made in (replayed, stepped))
-        assert ours.tobytes() == theirs.tobytes()
-    ours, theirs = replayed.state.estimates[0], stepped.state.estimates[0]
-    assert ours.theta.tobytes() == theirs.theta.tobytes()
-    assert ours.root.tobytes() == theirs.root.tobytes()
+    for ours, theirs in zip(replayed.state.evidence, stepped.state.evidence, strict=True):
+        for name in ("gram", "moment", "squares", "count"):
+            assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
+    for ours, theirs in zip(replayed.state.estimates, stepped.state.estimates, strict=True):
+        assert ours.theta.tobytes() == theirs.theta.tobytes()
+        assert ours.root.tobytes() == theirs.root.tobytes()
 
 
 def test_replay_of_any_policy_goes_batch_by_batch():
     case = instance(7, "block", units=300)
-    policy = SupSBUCB(gamma=0.3)
+    policy = RBGL(first="uniform")
     replayed = case.learner(policy).replay(case.contexts, case.table)
     assert np.array_equal(replayed, actions_of(case.run(policy)[1]))
 

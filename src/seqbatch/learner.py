@@ -206,7 +206,7 @@ class Learner:
 
         For data where every action's reward is known, such as labelled data. The learner sees the
         chosen actions' rewards alone, at each batch's end, as if `assign` and `observe` were
-        called batch by batch. SBUCB and LinUCB run as one compiled loop.
+        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop.
 
         Parameters
         ----------

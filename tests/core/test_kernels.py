@@ -67,7 +67,7 @@ def test_accumulate(dim):
         assert np.array_equal(gram[cell], gram[cell].T)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 5, 8, 30])
+@pytest.mark.parametrize("dim", [1, 2, 5, 8, 16, 17, 30, 54])
 def test_factorise_and_solve(dim):
     x = random.standard_normal((dim + 3, dim))
     gram, moment = x.T @ x, random.standard_normal(dim)

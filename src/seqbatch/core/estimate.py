@@ -44,12 +44,6 @@ class Estimate:
             condition=np.full(cells, np.nan),
         )
 
-    def copy(self) -> "Estimate":
-        """Return the same estimate in arrays of its own."""
-        return Estimate(
-            self.theta.copy(), self.root.copy(), self.rank.copy(), self.condition.copy()
-        )
-
 
 def ridge(
     statistics: Statistics,

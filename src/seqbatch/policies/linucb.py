@@ -53,6 +53,6 @@ class LinUCB(SBUCB):
         """
         from seqbatch.core import kernels
 
-        return self._replayed(
+        return self.replayed(
             state, contexts, table, draws, len(contexts), kernels.replay_online_ucb
         )

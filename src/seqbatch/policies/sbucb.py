@@ -15,7 +15,7 @@ whole first batch to action 0, and as a rule one action a batch until each has b
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -68,6 +68,53 @@ class ConfidencePolicy(LinearPolicy):
         )
         return replace(state, estimates=estimates)
 
+    def replayed(
+        self,
+        state: State,
+        contexts: Contexts,
+        table: Floats,
+        draws: Floats,
+        batches: int,
+        kernel: Callable[..., None],
+    ) -> tuple[State, Integers]:
+        """Run a replay kernel on the groups' arrays, put one after another."""
+        models, groups = state.problem.models, len(state.evidence)
+        names = [field.name for field in fields(Statistics)]
+        evidence = Statistics(
+            *(np.concatenate([getattr(part, name) for part in state.evidence]) for name in names)
+        )
+        theta = np.concatenate([estimate.theta for estimate in state.estimates])
+        root = np.concatenate([estimate.root for estimate in state.estimates])
+        actions = np.empty(len(contexts), dtype=np.int64)
+        kernel(
+            rows=contexts.rows(),
+            table=table,
+            gamma=self.multiplier(state.problem),
+            penalty=self.ridge,
+            draws=draws,
+            random_ties=self.ties == "random",
+            random_first=state.batch == 1 and self.first == "uniform",
+            gram=evidence.gram,
+            moment=evidence.moment,
+            squares=evidence.squares,
+            count=evidence.count,
+            theta=theta,
+            root=root,
+            actions=actions,
+        )
+        parts = [slice(group * models, (group + 1) * models) for group in range(groups)]
+        return replace(
+            state,
+            batch=state.batch + batches,
+            evidence=tuple(
+                Statistics(*(getattr(evidence, name)[part] for name in names)) for part in parts
+            ),
+            estimates=tuple(
+                replace(estimate, theta=theta[part], root=root[part])
+                for estimate, part in zip(state.estimates, parts, strict=True)
+            ),
+        ), actions
+
 
 @dataclass(frozen=True, kw_only=True)
 class SBUCB(ConfidencePolicy):
@@ -117,40 +164,14 @@ class SBUCB(ConfidencePolicy):
         """
         from seqbatch.core import kernels
 
-        ends = np.asarray(state.problem.ends[state.batch - 1 :], dtype=np.int64)
-        ends -= state.problem.ends[state.batch - 1] - state.problem.size(state.batch)
-        ends = ends[: np.searchsorted(ends, len(contexts)) + 1]
-        return self._replayed(
-            state, contexts, table, draws, len(ends), partial(kernels.replay_ucb, ends=ends)
-        )
+        ends = ends_ahead(state, len(contexts))
+        kernel = partial(kernels.replay_ucb, ends=ends)
+        return self.replayed(state, contexts, table, draws, len(ends), kernel)
 
-    def _replayed(
-        self,
-        state: State,
-        contexts: Contexts,
-        table: Floats,
-        draws: Floats,
-        batches: int,
-        kernel: Callable[..., None],
-    ) -> tuple[State, Integers]:
-        """Run a replay kernel on copies of the state's arrays."""
-        evidence, estimate = state.evidence[0].copy(), state.estimates[0].copy()
-        actions = np.empty(len(contexts), dtype=np.int64)
-        kernel(
-            rows=contexts.rows(),
-            table=table,
-            gamma=self.multiplier(state.problem),
-            penalty=self.ridge,
-            draws=draws,
-            random_ties=self.ties == "random",
-            random_first=state.batch == 1 and self.first == "uniform",
-            gram=evidence.gram,
-            moment=evidence.moment,
-            squares=evidence.squares,
-            count=evidence.count,
-            theta=estimate.theta,
-            root=estimate.root,
-            actions=actions,
-        )
-        closed = state.batch + batches
-        return replace(state, batch=closed, evidence=(evidence,), estimates=(estimate,)), actions
+
+def ends_ahead(state: State, units: int) -> Integers:
+    """Return the ends of the batches that hold the next `units`, counted from the open batch."""
+    problem, batch = state.problem, state.batch
+    ends = np.asarray(problem.ends[batch - 1 :], dtype=np.int64)
+    ends -= problem.ends[batch - 1] - problem.size(batch)
+    return ends[: np.searchsorted(ends, units) + 1]

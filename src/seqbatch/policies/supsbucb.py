@@ -18,14 +18,14 @@ Within a batch nothing changes, so that all units pass a stage together.
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.policies.base import Ranking, State
-from seqbatch.policies.sbucb import ConfidencePolicy
+from seqbatch.policies.base import Floats, Integers, Ranking, State
+from seqbatch.policies.sbucb import ConfidencePolicy, ends_ahead
 
 EXPLORE = ("highest", "widest", "first")
 
@@ -118,3 +118,22 @@ class SupSBUCB(ConfidencePolicy):
     def summary(self, state: State) -> Estimate:
         """Return the ridge regression of all stages together; each stage acts on its own."""
         return ridge(reduce(Statistics.merge, state.evidence), self.ridge)
+
+    def replay(
+        self, state: State, contexts: Contexts, table: Floats, draws: Floats
+    ) -> tuple[State, Integers]:
+        """Play whole batches against a table of every action's reward, in one compiled loop.
+
+        The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
+        """
+        from seqbatch.core import kernels
+
+        ends = ends_ahead(state, len(contexts))
+        kernel = partial(
+            kernels.replay_stages,
+            ends=ends,
+            enough=1 / math.sqrt(state.problem.units),
+            explore=EXPLORE.index(self.explore),
+            models=state.problem.models,
+        )
+        return self.replayed(state, contexts, table, draws, len(ends), kernel)

@@ -1,0 +1,49 @@
+"""The house: what an import brings, one way to install, files that say no more than they should."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import seqbatch
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_import_brings_no_more_than_it_must():
+    code = "import sys, seqbatch; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    loaded = set(result.stdout.split()) - sys.stdlib_module_names
+    allowed = {"numpy", "scipy", "numba", "seqbatch"}
+    third_party = {name for name in loaded if not name.startswith(("_", "sitecustomize"))}
+    assert third_party <= allowed
+    # Compilers come in with the first kernel, not with the import.
+    assert "numba" not in loaded
+    assert "scipy" not in loaded
+
+
+def test_version_is_in_the_changelog():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {seqbatch.__version__}" in changelog
+
+
+def test_requirements_are_pinned_hashed_and_free_of_addresses():
+    for file in (ROOT / "requirements").glob("*.txt"):
+        text = file.read_text(encoding="utf-8")
+        pins = re.findall(r"^[a-z0-9][^\s]*==[^\s]+", text, re.MULTILINE)
+        assert len(pins) > 10
+        assert text.count("--hash=sha256:") >= len(pins)
+        assert "://" not in text
+        assert not re.search(r"^--(index|extra-index|find)", text, re.MULTILINE)
+
+
+def test_the_gate_runs_the_readmes_test_command():
+    assert "make test     #" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_public_names_exist():
+    for name in seqbatch.__all__:
+        assert hasattr(seqbatch, name)
