@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs requirements clean
+.PHONY: demo test lint bench requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py

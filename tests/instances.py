@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch import Learner, grids
+from seqbatch.learner import draws_from
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Instance:
 
     @property
     def draws(self):
-        return np.random.default_rng(self.seed).random(len(self.table))
+        return draws_from(self.seed).random(len(self.table))
 
     def learner(self, policy):
         return Learner(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqbatch import grids
-from seqbatch.errors import InvalidArgumentError, InvalidGridError, SeqbatchError
+from seqbatch.errors import InvalidArgumentError, InvalidGridError
 
 dims = st.integers(1, 60)
 ratios = st.floats(1, 1e9)
@@ -148,14 +148,16 @@ def test_batch_counts_are_possible(units, dim):
         (lambda: grids.sparse(units=9, sparsity=10, batches=2), "at least sparsity = 10"),
         (lambda: grids.explicit([]), "ends must be at least one batch end; received none"),
         (lambda: grids.explicit([3, 3]), "strictly increasing; received 3 then 3 at batch 2"),
-        (lambda: grids.explicit([0, 3]), "ends must be a whole number of at least 1; received 0"),
+        (lambda: grids.explicit([0, 3]), "ends must be whole numbers of at least 1; received 0"),
+        (lambda: grids.explicit(5), "ends must be a list of whole numbers; received 5"),
+        (lambda: grids.explicit([1.5]), "ends must be whole numbers; received"),
+        (lambda: grids.explicit([3]).batch_of(2.5), "unit must be a whole number"),
         (lambda: grids.explicit([3]).batch_of(4), "unit must be between 1 and 3; received 4"),
     ],
 )
 def test_grids_that_cannot_exist(make, message):
-    with pytest.raises(InvalidArgumentError, match=message) as caught:
+    with pytest.raises(InvalidArgumentError, match=message):
         make()
-    assert isinstance(caught.value, SeqbatchError | ValueError)
 
 
 def test_too_many_batches_is_a_grid_error():

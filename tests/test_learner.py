@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,18 @@ from seqbatch.errors import (
     LearnerFileError,
     RankDeficiencyWarning,
 )
-from seqbatch.policies import BPE, LBGL, RBGL, SBPE, SBUCB, LinUCB, SupSBUCB, UniformRandom
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    LinUCB,
+    Oracle,
+    SupSBUCB,
+    ThompsonSampling,
+    UniformRandom,
+)
 from tests.instances import actions_of, instance
 
 random = np.random.default_rng(0)
@@ -148,6 +160,9 @@ def test_a_failing_policy_uses_up_no_draws():
         (lambda: learner(seed=-1), "seed must be a whole number of at least 0; received -1"),
         (lambda: learner(policy=LinUCB()), "grid must be one unit a batch for LinUCB"),
         (lambda: SBUCB(gamma=-1.0), "gamma must be a finite number at least 0; received -1.0"),
+        (lambda: SBUCB(ridge="2"), "ridge must be a finite number above 0; received '2'"),
+        (lambda: SBUCB(gamma=True), "gamma must be a finite number"),
+        (lambda: Oracle(theta="abc"), "theta must be d numbers"),
         (lambda: SBUCB(ridge=0), "ridge must be a finite number above 0; received 0"),
         (lambda: SBUCB(first="random"), "first must be one of 'fixed', 'uniform'"),
         (lambda: SBUCB(ties="first"), "ties must be one of 'lowest', 'random'"),
@@ -329,3 +344,112 @@ def test_the_learner_keeps_its_own_copy_of_contexts():
     made.observe(np.ones(4))
     other.observe(np.ones(4))
     assert np.array_equal(made.estimate.theta, other.estimate.theta)
+
+
+def test_draws_are_not_those_of_the_users_own_generator():
+    """Contexts drawn from the same seed must not decide the actions."""
+    x = np.random.default_rng(7).random((2_000, 1))
+    made = Learner(
+        UniformRandom(), grids.explicit([2_000]), actions=2, dim=1, layout="block", seed=7
+    )
+    agree = (made.assign(x).actions == (x[:, 0] >= 0.5)).mean()
+    assert 0.45 < agree < 0.55
+
+
+def test_numpy_numbers_are_as_good_as_pythons(tmp_path):
+    policy = SBUCB(gamma=np.float32(0.5), ridge=np.int64(2))
+    made = learner(policy, actions=np.int64(2), dim=np.int32(3))
+    made.save(tmp_path / "learner")
+    assert Learner.load(tmp_path / "learner").policy == SBUCB(gamma=0.5, ridge=2.0)
+
+
+def test_results_are_the_users_to_change():
+    made, other = learner(), learner()
+    decision = made.assign(X[:4])
+    other.assign(X[:4])
+    decision.actions[:] = 1
+    made.observe(np.arange(4.0))
+    other.observe(np.arange(4.0))
+    assert np.array_equal(made.estimate.theta, other.estimate.theta)
+    made.estimate.theta[:] = 5
+    assert np.array_equal(made.estimate.theta, other.estimate.theta)
+
+
+def test_a_file_is_loaded_with_the_policy_it_was_saved_with(tmp_path):
+    path = tmp_path / "learner"
+    learner(SBUCB(gamma=0.5)).save(path)
+    assert Learner.load(path, policy=SBUCB(gamma=0.5)).policy == SBUCB(gamma=0.5)
+    for other in (SBUCB(gamma=0.6), UniformRandom(), LinUCB(gamma=0.5)):
+        with pytest.raises(LearnerFileError, match="with the policy that it was saved with"):
+            Learner.load(path, policy=other)
+
+
+def test_a_state_that_could_not_be_read_back_is_not_saved(tmp_path):
+    @dataclass(frozen=True)
+    class Growing:
+        history: tuple = ()
+
+    class Remembering(UniformRandom):
+        def begin(self, problem):
+            self.__dict__["plain"] = super().begin(problem)
+            return Growing()
+
+        def assign(self, state, contexts, draws, positions):  # noqa: ARG002
+            return super().assign(self.plain, contexts, draws, positions)
+
+        def learn(self, state, feedback):
+            return Growing((*state.history, float(feedback.rewards.sum())))
+
+        def close(self, state):
+            return state
+
+    made = learner(Remembering())
+    made.assign(X[:4])
+    made.observe(np.ones(4))
+    with pytest.raises(InvalidArgumentError, match="of the make that begin gave it"):
+        made.save(tmp_path / "learner")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_replay_that_fails_changes_nothing():
+    made = learner(SBPE())
+    before = snapshot(made)
+    with pytest.raises(RankDeficiencyWarning):  # warnings are errors in these tests
+        made.replay(X, np.ones((12, 2)))
+    assert snapshot(made) == before
+
+
+def test_thompson_shares_ties():
+    kinds = {ties: ThompsonSampling(ties=ties, samples=8) for ties in ("lowest", "random")}
+    shares = {
+        ties: learner(policy).assign(np.zeros((1, 3))).probabilities[0].tolist()
+        for ties, policy in kinds.items()
+    }
+    assert shares == {"lowest": [1.0, 0.0], "random": [0.5, 0.5]}
+
+
+def test_a_policy_that_answers_wrongly_is_refused():
+    class Short(UniformRandom):
+        def assign(self, *arguments):
+            decision = super().assign(*arguments)
+            return replace(decision, actions=decision.actions[:1])
+
+    class Wide(UniformRandom):
+        def assign(self, *arguments):
+            decision = super().assign(*arguments)
+            return replace(decision, actions=decision.actions + 2)
+
+    for policy, message in (
+        (Short(), "Short's actions must be 4 whole"),
+        (Wide(), "between 0 and 1"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            learner(policy).assign(X[:4])
+
+
+def test_a_random_trial_can_be_read():
+    made = learner(UniformRandom())
+    for low, high in ((0, 4), (4, 9), (9, 12)):
+        made.assign(X[low:high])
+        made.observe(X[low:high] @ [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(made.estimate.theta, [[1.0, 2.0, 3.0]] * 2, rtol=1e-8)

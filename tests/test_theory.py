@@ -31,11 +31,12 @@ def test_expected_maximum_of_normals():
     assert theory.expected_maximum(10**9) == pytest.approx(expansion, rel=0.01)
 
 
-def test_expected_squared_maximum():
-    assert theory.expected_squared_maximum(1) == pytest.approx(1, rel=1e-12)
-    assert theory.expected_squared_maximum(2) == pytest.approx(1, rel=1e-12)
+def test_maximum_moments():
+    assert theory.maximum_moment(1, 2) == pytest.approx(1, rel=1e-12)
+    assert theory.maximum_moment(2, 2) == pytest.approx(1, rel=1e-12)
     third = 1 + math.sqrt(3) / (2 * math.pi)
-    assert theory.expected_squared_maximum(3) == pytest.approx(third, rel=1e-10)
+    assert theory.maximum_moment(3, 2) == pytest.approx(third, rel=1e-10)
+    assert theory.maximum_moment(1, 6) == pytest.approx(15, rel=1e-10)
 
 
 def test_expected_largest_norm():
@@ -78,6 +79,7 @@ def test_bounds_on_a_grid(T, d, K, M):
         # One fixed action costs C_K / sqrt(d) a unit at most: nothing can be certified above it.
         trivial = T * theory.expected_maximum(K) / math.sqrt(d)
         assert free * (1 - 1e-9) <= given <= certified <= trivial
+        assert theory.certified_lower_bound_on(grid, dim=d, actions=K) == certified
         scaled = theory.problem_dependent_lower_bound(units=T, dim=d, actions=K, batches=M)
         on_grid = theory.problem_dependent_lower_bound_on(grid.ends, dim=d, actions=K)
         assert scaled * (1 - 1e-9) <= on_grid
@@ -140,6 +142,23 @@ def test_exponents_are_the_slopes_of_the_rates():
         assert theory.problem_dependent_exponent(M) == pytest.approx(slope)
     assert theory.adversarial_exponent(online=True) == 0.5
     assert theory.adversarial_exponent(online=False) == 1.0
+
+
+def test_the_mesh_alone_beats_the_papers_constant(monkeypatch):
+    """The numeric bound does not lean on the analytic one from which it starts."""
+    grid = grids.minimax(units=10**6, dim=10, batches=3)
+    given = theory.stochastic_lower_bound_on(grid, dim=10, actions=5)
+    monkeypatch.setattr(theory, "stochastic_lower_bound_on", lambda *_, **__: 0.0)
+    assert theory.certified_lower_bound_on(grid, dim=10, actions=5) > 3 * given
+
+
+def test_bounds_that_need_two_dimensions_say_so():
+    for bound in (theory.stochastic_lower_bound, theory.problem_dependent_lower_bound):
+        with pytest.raises(InvalidArgumentError, match="dim must be a whole number of at least 2"):
+            bound(units=10_000, dim=1, actions=2, batches=3)
+    for ends in ([], [5, 3], "abc", [1.5]):
+        with pytest.raises(InvalidArgumentError, match="ends must be"):
+            theory.certified_lower_bound_on(ends, dim=2, actions=2)
 
 
 def test_nonsense_is_refused():

@@ -303,6 +303,8 @@ def check_policy(policy: Policy | Maker) -> None:
     policy
         An instance, or a function from a problem to an instance.
     """
+    if isinstance(policy, type):
+        raise InvalidArgumentError("policy", f"an instance, as in {policy.__name__}()", "a class")
     kind: Any = type(policy)
     with warnings.catch_warnings():
         # Forty units cannot determine every model in every layout; that is not what is checked.

@@ -12,6 +12,7 @@ Grid(units=10000, batches=3, ends=[767, 4248, 10000])
 """
 
 import math
+import operator
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,7 +35,12 @@ class Grid:
     ends: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        ends = tuple(arguments.integer("ends", end) for end in self.ends)
+        try:
+            ends = tuple(operator.index(end) for end in self.ends)
+        except TypeError:
+            raise InvalidGridError("ends", "whole numbers", repr(self.ends)) from None
+        if min(ends, default=1) < 1:
+            raise InvalidGridError("ends", "whole numbers of at least 1", min(ends))
         if not ends:
             raise InvalidGridError("ends", "at least one batch end", "none")
         for m, (before, after) in enumerate(pairwise(ends), start=2):
@@ -71,7 +77,7 @@ class Grid:
         >>> explicit([3, 6, 10]).batch_of(4)
         2
         """
-        if not 1 <= unit <= self.units:
+        if not 1 <= arguments.integer("unit", unit) <= self.units:
             raise InvalidGridError("unit", f"between 1 and {self.units}", unit)
         return bisect_left(self.ends, unit) + 1
 
@@ -82,6 +88,8 @@ def explicit(ends: Iterable[int]) -> Grid:
     >>> explicit([500, 2_000, 10_000]).sizes
     (500, 1500, 8000)
     """
+    if not isinstance(ends, Iterable):
+        raise InvalidGridError("ends", "a list of whole numbers", repr(ends))
     return Grid(tuple(ends))
 
 
@@ -111,9 +119,10 @@ def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -
     units, dim, batches
         T, d and M, with T >= d^2 (Assumption 1).
     scale
-        None solves for the beta at which the recursion, before rounding, ends at T exactly:
-        beta = sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))). A number gives the grid of Section 6.2
-        instead, which multiplies that beta by it and pins the last end to T; it is 0.4 there.
+        None solves the recursion exactly: unrounded, it ends at T for
+        beta = sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))), and each end is its term rounded down. A
+        number gives the grid of Section 6.2 instead: that beta times the number, each end rounded
+        before the next is computed from it, and the last one pinned to T. It is 0.4 there.
 
     Examples
     --------
@@ -154,7 +163,7 @@ def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
 def geometric(*, units: int, dim: int, batches: int) -> Grid:
     """Return the grid for problem-dependent regret (Section 5): t_m = floor(d^2 b^m).
 
-    b = (T / d^2)^(1 / M), so that every batch is b times the data before it.
+    b = (T / d^2)^(1 / M): every end is b times the one before it.
 
     >>> geometric(units=100_000, dim=10, batches=3)
     Grid(units=100000, batches=3, ends=[1000, 10000, 100000])
@@ -170,7 +179,8 @@ def geometric(*, units: int, dim: int, batches: int) -> Grid:
 def adversarial_batches(*, units: int, dim: int) -> int:
     """Return M = max(1, floor(sqrt(d ln(1 + T/d) T / ln 2))), as in Section 6.1.
 
-    For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper's text says 4,821.
+    Never more than T. For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper says
+    4,821.
 
     >>> adversarial_batches(units=8_124, dim=234)
     3131
@@ -180,7 +190,7 @@ def adversarial_batches(*, units: int, dim: int) -> int:
 
 
 def stochastic_batches(*, units: int, dim: int) -> int:
-    """Return M = max(2, ceil(0.2 log2 log2(T / d^2))), as in Section 6.2.
+    """Return M = max(2, ceil(0.2 log2 log2(T / d^2))), as in Section 6.2; never more than T.
 
     >>> stochastic_batches(units=100_000, dim=10)
     2
@@ -193,7 +203,7 @@ def stochastic_batches(*, units: int, dim: int) -> int:
 
 
 def problem_dependent_batches(*, units: int, dim: int) -> int:
-    """Return M = max(2, ceil(ln(T / d^2))), as in Section 6.3.
+    """Return M = max(2, ceil(ln(T / d^2))), as in Section 6.3; never more than T.
 
     >>> problem_dependent_batches(units=40_428_967, dim=40)
     11

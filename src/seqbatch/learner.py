@@ -1,5 +1,6 @@
 """The object that a user holds: a policy on a grid, with the batch rule enforced."""
 
+import copy
 import json
 import os
 import zipfile
@@ -18,6 +19,8 @@ from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy
 
 FORMAT = 1
+#: The learner's place in a seed's tree.
+LEARNER = 0x5EB
 _Result = TypeVar("_Result")
 
 
@@ -28,6 +31,15 @@ class _Pending:
     vectors: NDArray[np.float64]
     actions: NDArray[np.int64]
     groups: NDArray[np.int64]
+
+
+def draws_from(seed: int) -> np.random.Generator:
+    """Return the generator of a learner's draws.
+
+    It is a branch of the seed of its own: contexts that a user draws from ``default_rng(seed)``
+    must not be those that decide the actions.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LEARNER,)))
 
 
 class Learner:
@@ -60,12 +72,12 @@ class Learner:
     >>> from seqbatch import Learner, grids
     >>> from seqbatch.policies import RBGL
     >>> learner = Learner(
-    ...     RBGL(first="uniform"), grids.explicit([4, 8]), actions=2, dim=1, layout="block", seed=7
+    ...     RBGL(first="uniform"), grids.explicit([4, 8]), actions=2, dim=1, layout="block", seed=6
     ... )
     >>> decision = learner.assign(np.ones((4, 1)))
     >>> decision.actions
-    array([1, 1, 1, 0])
-    >>> learner.observe([0.0, 0.0, 0.0, 1.0])
+    array([1, 1, 0, 1])
+    >>> learner.observe([0.0, 0.0, 1.0, 0.0])
     >>> learner.batch, learner.units_left
     (2, 4)
     >>> learner.assign(np.ones((4, 1))).actions
@@ -82,16 +94,13 @@ class Learner:
         layout: Layout = "shared",
         seed: int = 0,
     ) -> None:
-        if not isinstance(policy, Policy):
-            raise InvalidArgumentError(
-                "policy",
-                "an object with begin, assign, learn and close",
-                repr(policy),
-                "Policies of this package are made by calling their class: SBUCB(), not SBUCB.",
-            )
         if isinstance(policy, type):
             raise InvalidArgumentError(
                 "policy", f"an instance, as in {policy.__name__}()", f"the class {policy.__name__}"
+            )
+        if not isinstance(policy, Policy):
+            raise InvalidArgumentError(
+                "policy", "an object with begin, assign, learn and close", repr(policy)
             )
         if not isinstance(grid, Grid):
             raise InvalidArgumentError(
@@ -104,7 +113,7 @@ class Learner:
         self._batch = 1
         self._pending: list[_Pending] = []
         self._waiting = 0
-        self._random = np.random.default_rng(arguments.integer("seed", seed, at_least=0))
+        self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
         where = (
@@ -131,13 +140,17 @@ class Learner:
 
     @property
     def estimate(self) -> Estimate:
-        """What the policy believes: the estimate that the open batch's decisions use."""
+        """What the policy believes after the batches closed so far; a copy.
+
+        Decisions use it as it is, but for SupSBUCB, whose stages act each on its own.
+        """
         summary = getattr(self.policy, "summary", None)
         if summary is None:
             raise InvalidArgumentError(
                 "policy", "one with a summary(state) function", type(self.policy).__name__
             )
-        return cast(Estimate, summary(self.state))
+        estimate: Estimate = summary(self.state)
+        return copy.deepcopy(estimate)
 
     def assign(self, contexts: ArrayLike) -> Decision:
         """Decide for some units of the open batch, as many or few as are there.
@@ -163,7 +176,9 @@ class Learner:
 
         def decide(draws: NDArray[np.float64]) -> tuple[Decision, _Pending]:
             made = self.policy.assign(self.state, checked, draws, positions)
-            return made, _Pending(checked.chosen(made.actions), made.actions, made.groups)
+            self._check_decision(made, len(checked))
+            vectors = checked.chosen(made.actions)
+            return made, _Pending(vectors, made.actions.copy(), made.groups.copy())
 
         decision, waiting = self._with_draws(len(checked), decide)
         self._pending.append(waiting)
@@ -206,7 +221,8 @@ class Learner:
 
         For data where every action's reward is known, such as labelled data. The learner sees the
         chosen actions' rewards alone, at each batch's end, as if `assign` and `observe` were
-        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop.
+        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop, beside whose
+        arrays it keeps the draws and the actions, one number a unit each.
 
         Parameters
         ----------
@@ -244,6 +260,17 @@ class Learner:
                 f"contexts: a replay ends with a batch, and must hold at least one; received "
                 f"{len(checked)} units after {seen} of {self.grid.units}."
             )
+        before = (self.state, self._batch, self._random.bit_generator.state)
+        try:
+            return self._replayed(checked, table, seen, final)
+        except BaseException:
+            self.state, self._batch, self._random.bit_generator.state = before
+            self._pending, self._waiting = [], 0
+            raise
+
+    def _replayed(
+        self, checked: Contexts, table: NDArray[np.float64], seen: int, final: int
+    ) -> NDArray[np.int64]:
         # A subclass that changes a rule must not inherit a loop that does not know of it.
         compiled = vars(type(self.policy)).get("replay")
         if compiled is not None:
@@ -270,11 +297,19 @@ class Learner:
         arrays: dict[str, NDArray[Any]] = {"ends": np.asarray(self.grid.ends, dtype=np.int64)}
         values: dict[str, Any] = {}
         _flatten("state", self.state, arrays, values)
+        blank = self.policy.begin(self.problem)
+        if _leaves("state", blank, values, arrays) != {
+            n for n in {*arrays, *values} if n != "ends"
+        }:
+            raise InvalidArgumentError(
+                "state",
+                "of the make that begin gave it, to be read back",
+                type(self.state).__name__,
+            )
         _flatten("waiting", self._joined(), arrays, values)
         header = {
             "format": FORMAT,
-            "policy": type(self.policy).__name__,
-            "parameters": {f.name: getattr(self.policy, f.name) for f in _fields(self.policy)},
+            **_identity(self.policy),
             "actions": self.problem.actions,
             "dim": self.problem.dim,
             "layout": self.problem.layout,
@@ -314,7 +349,7 @@ class Learner:
                     f"{path}: must be of format {FORMAT}; received format {header['format']}. "
                     "Read it with the version of seqbatch that wrote it."
                 )
-            return cls._restored(header, arrays, policy or _saved_policy(header, path))
+            return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
         except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
             if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
                 raise
@@ -325,8 +360,18 @@ class Learner:
 
     @classmethod
     def _restored(
-        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], policy: Policy
+        cls,
+        header: dict[str, Any],
+        arrays: dict[str, NDArray[Any]],
+        policy: Policy,
+        path: str | os.PathLike[str],
     ) -> "Learner":
+        identity = json.loads(json.dumps(_identity(policy)))
+        if any(identity[name] != header[name] for name in identity):
+            raise LearnerFileError(
+                f"{path}: must be loaded with the policy that it was saved with, "
+                f"{header['policy']} with {header['parameters']}; received {policy!r}."
+            )
         learner = cls(
             policy,
             Grid(tuple(arrays.pop("ends").tolist())),
@@ -341,6 +386,23 @@ class Learner:
         learner._batch = header["batch"]
         learner._random.bit_generator.state = header["random"]
         return learner
+
+    def _check_decision(self, decision: Decision, units: int) -> None:
+        """Refuse what a policy must not return, before any of it is kept."""
+        actions, groups = decision.actions, decision.groups
+        for name, array in (("actions", actions), ("groups", groups)):
+            if array.shape != (units,) or array.dtype.kind != "i":
+                raise InvalidArgumentError(
+                    f"{type(self.policy).__name__}'s {name}",
+                    f"{units} whole numbers",
+                    f"{array.dtype} of shape {array.shape}",
+                )
+        if units and not (actions.min() >= 0 and actions.max() < self.problem.actions):
+            raise InvalidArgumentError(
+                f"{type(self.policy).__name__}'s actions",
+                f"between 0 and {self.problem.actions - 1}",
+                f"{actions.min()} to {actions.max()}",
+            )
 
     def _with_draws(self, units: int, call: Callable[[NDArray[np.float64]], _Result]) -> _Result:
         """Call with fresh draws; a call that fails uses none of them up."""
@@ -365,13 +427,27 @@ class Learner:
         )
 
 
-def _fields(value: Any) -> tuple[Any, ...]:
-    return fields(value) if is_dataclass(value) else ()
+def _identity(policy: Policy) -> dict[str, Any]:
+    """Return what tells one policy from another, as it goes into a file's header."""
+    parameters: dict[str, Any] = {}
+    names: list[str] = [f.name for f in fields(policy)] if is_dataclass(policy) else []
+    for name in names:
+        value = getattr(policy, name)
+        parameters[name] = value.item() if isinstance(value, np.generic) else value
+    try:
+        json.dumps(parameters)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            "policy", "of parameters that are numbers, words or tuples of them", str(error)
+        ) from None
+    kind = type(policy)
+    return {"module": kind.__module__, "policy": kind.__qualname__, "parameters": parameters}
 
 
 def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Policy:
     name = header["policy"]
-    if name not in policies.__all__:
+    ours = header["module"].startswith("seqbatch.policies.")
+    if not ours or name not in policies.__all__:
         raise LearnerFileError(
             f"{path}: was saved with the policy {name}, which is not one of seqbatch's. Pass it: "
             f"Learner.load(path, policy={name}(...))."
@@ -395,12 +471,29 @@ def _flatten(
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
             _flatten(f"{name}.{index}", item, arrays, values)
-    elif value is None or isinstance(value, bool | int | float | str):
-        values[name] = value
+    elif value is None or isinstance(value, bool | int | float | str | np.generic):
+        values[name] = value.item() if isinstance(value, np.generic) else value
     else:
         raise InvalidArgumentError(
             name, "made of arrays, numbers, tuples and dataclasses", type(value).__name__
         )
+
+
+def _leaves(
+    name: str, like: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> set[str]:
+    """Return the names under which a state of the make of `like` would be looked for."""
+    if name in arrays or name in values:
+        return {name}
+    if isinstance(like, Problem):
+        return set()
+    parts: dict[str, Any] = {}
+    if isinstance(like, tuple):
+        parts = {str(index): item for index, item in enumerate(like)}
+    elif is_dataclass(like) and not isinstance(like, type):
+        parts = {field.name: getattr(like, field.name) for field in fields(like)}
+    found = [_leaves(f"{name}.{key}", item, values, arrays) for key, item in parts.items()]
+    return set().union(*found) if found else set()
 
 
 def _unflatten(

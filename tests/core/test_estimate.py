@@ -97,6 +97,33 @@ def test_lasso_of_blocks_is_that_of_the_long_parameter():
     )
 
 
+def test_least_squares_does_not_mind_units_of_measure():
+    scales = np.array([1e-4, 1.0, 1e5])
+    rows = random.standard_normal((500, 3)) * scales
+    estimate = least_squares(observed(rows, rows @ (1 / scales)))
+    assert estimate.rank[0] == 3
+    np.testing.assert_allclose(estimate.theta[0], 1 / scales, rtol=1e-6)
+
+
+def test_lasso_beyond_five_hundred_steps():
+    rows = random.standard_normal((1_500, 520))
+    rewards = rows @ random.standard_normal(520)
+    statistics = observed(rows, rewards)
+    theta = lasso(statistics, 1e-4, units=1_500).theta[0]
+    slope = (statistics.moment[0] - statistics.gram[0] @ theta) / 1_500
+    assert np.count_nonzero(theta) > 500
+    assert np.abs(slope).max() <= 1e-4 * (1 + 1e-6)
+    np.testing.assert_allclose(slope[theta != 0], 1e-4 * np.sign(theta[theta != 0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_lasso_at_any_scale(scale):
+    rows, rewards = random.standard_normal((60, 4)), random.standard_normal(60)
+    plain = lasso(observed(rows, rewards), 0.05, units=60).theta
+    scaled = lasso(observed(scale * rows, rewards), 0.05 * scale, units=60).theta
+    np.testing.assert_allclose(scaled * scale, plain, rtol=1e-9)
+
+
 def test_noise_variance():
     rows = random.standard_normal((5_000, 4))
     rewards = rows @ [1, 2, 3, 4] + 0.3 * random.standard_normal(5_000)

@@ -73,6 +73,12 @@ def test_errors_say_what_is_wrong():
         zero.add(np.ones((2, 3)), np.ones(2), np.array([0, 2]))
     with pytest.raises(InvalidArgumentError, match="2 cells and dimension 3; received 1 cells"):
         zero.merge(Statistics.zero(1, 3))
+    with pytest.raises(InvalidArgumentError, match=r"rows must be an array of shape \(n, 3\)"):
+        zero.add(np.ones((2, 40)), np.ones(2), np.array([0, 1]))
+    with pytest.raises(InvalidArgumentError, match=r"rewards must be an array of shape \(2,\)"):
+        zero.add(np.ones((2, 3)), np.ones(1), np.array([0, 1]))
+    with pytest.raises(InvalidArgumentError, match="cells must be one number for each of 2 rows"):
+        zero.add(np.ones((2, 3)), np.ones(2), np.array([0]))
     one = zero.add(np.ones((1, 3)), np.ones(1), np.array([1]))
     with pytest.raises(InvalidArgumentError, match="statistics of units counted here"):
         zero.subtract(one)

@@ -101,9 +101,12 @@ def test_sbpe(seed, layout):
     )
     policy = SBPE(first=first, ties=ties)
     assert_same(case.run(policy)[1], expected)
-    state = policy.begin(case.learner(policy).problem)
-    assert np.array_equal(state.estimates[0].theta, np.zeros_like(state.estimates[0].theta))
-    assert thetas
+    learner, start = case.learner(policy), 0
+    for end, theta in zip(case.ends, thetas, strict=False):
+        actions = learner.assign(case.contexts[start:end]).actions
+        learner.observe(case.table[np.arange(start, end), actions])
+        assert np.allclose(learner.estimate.theta.ravel(), theta, rtol=1e-6, atol=1e-8)
+        start = end
 
 
 @layouts

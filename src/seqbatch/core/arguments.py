@@ -45,6 +45,8 @@ def number(
     ]
     rule = "a finite number" + (f" {' and '.join(bounds)}" if bounds else "")
     try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
         result = float(value)
     except (TypeError, ValueError):
         raise InvalidArgumentError(name, rule, repr(value)) from None
@@ -61,7 +63,9 @@ def choice(name: str, value: object, options: Sequence[str]) -> str:
     return value
 
 
-def floats(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> NDArray[np.float64]:
+def floats(
+    name: str, values: ArrayLike, shape: tuple[int | str, ...], *, advice: str = ""
+) -> NDArray[np.float64]:
     """Return `values` as finite float64 in C order, of `shape`; a word stands for any length.
 
     The array is copied only where its type or order demands it.
@@ -73,7 +77,9 @@ def floats(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> NDArra
         for length, actual in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        raise InvalidArgumentError(name, f"an array of shape {wanted}", f"shape {array.shape}")
+        raise InvalidArgumentError(
+            name, f"an array of shape {wanted}", f"shape {array.shape}", advice
+        )
     # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
     if array.size and not (array.min() > -LARGEST and array.max() < LARGEST):
         where = tuple(int(i) for i in np.argwhere(~(np.abs(array) < LARGEST))[0])

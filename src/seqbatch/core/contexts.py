@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seqbatch.core import arguments
 from seqbatch.core.problem import Problem
+from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from seqbatch.core.estimate import Estimate
@@ -37,7 +38,12 @@ class Contexts:
         """Check `values` against `problem`: shape, real, finite."""
         block = problem.layout == "block"
         shape = ("n", problem.dim) if block else ("n", problem.actions, problem.dim)
-        return cls(arguments.floats(name, values, shape), problem)
+        advice = (
+            "Contexts with one vector for each action are of the layout 'shared' or 'disjoint'."
+            if block
+            else "One vector a unit, whatever the action, is the layout 'block'."
+        )
+        return cls(arguments.floats(name, values, shape, advice=advice), problem)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,6 +62,7 @@ class Contexts:
         """Return <x, theta> for every unit and action, shape (n, K)."""
         from seqbatch.core import kernels
 
+        self._check_theta(theta)
         out = np.empty((len(self), self.problem.actions))
         kernels.means(self.rows(), theta, out)
         return out
@@ -66,6 +73,7 @@ class Contexts:
         """Return <x, theta> and sqrt(x' A^-1 x), each of shape (n, K)."""
         from seqbatch.core import kernels
 
+        self._check_theta(estimate.theta)
         means = np.empty((len(self), self.problem.actions))
         widths = np.empty_like(means)
         kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
@@ -102,6 +110,12 @@ class Contexts:
         index = np.arange(problem.actions)
         long[:, index, index, :] = self.rows()
         return long.reshape(len(self), problem.actions, problem.parameters)
+
+    def _check_theta(self, theta: NDArray[np.float64]) -> None:
+        # The kernels do not check bounds.
+        wanted = (self.problem.models, self.problem.dim)
+        if theta.shape != wanted:
+            raise InvalidArgumentError("theta", f"of shape {wanted}", f"shape {theta.shape}")
 
     def rows(self) -> NDArray[np.float64]:
         """Return the values as (n, 1 or K, dim), the form that the kernels take."""

@@ -23,7 +23,8 @@ class Estimate:
         (cells, dim, dim), or (0, 0, 0) where the estimator has no widths. It is rebuilt from the
         gram by a fresh Cholesky factorisation at every estimate, so that it cannot drift.
     rank
-        How many directions the data determine, shape (cells,).
+        Least squares: how many directions the data determine. Lasso: how many parameters are not
+        zero. Ridge: all, as the penalty determines the rest. Shape (cells,).
     condition
         Largest over smallest eigenvalue of the gram within those directions, shape (cells,); NaN
         where it was not computed.
@@ -81,17 +82,33 @@ def least_squares(statistics: Statistics) -> Estimate:
     An eigenvalue counts as zero when it is no larger than the rounding that summing this many
     outer products leaves in the gram.
     """
-    values, vectors = np.linalg.eigh(statistics.gram)
-    largest = values[:, -1]
+    gram, moment = statistics.gram, statistics.moment
     rounding = np.finfo(np.float64).eps * (statistics.dim + np.sqrt(statistics.count))
+    # Rank is judged with every column at the same scale: a feature in small units is no less
+    # determined than one in large units.
+    sizes = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    scaled = gram / (sizes[:, :, None] * sizes[:, None, :])
+    theta, rank, _ = _solved(scaled, moment / sizes, rounding)
+    shortest, _, condition = _solved(gram, moment, rounding)
+    full = rank == statistics.dim
+    theta = np.where(full[:, None], theta / sizes, shortest)
+    return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
+
+
+def _solved(
+    gram: NDArray[np.float64], moment: NDArray[np.float64], rounding: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the minimum-norm solution, the rank, and the condition within it, for each cell."""
+    values, vectors = np.linalg.eigh(gram)
+    largest = values[:, -1]
     kept = values > (largest * rounding)[:, None]
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
-    projected = np.einsum("cji,cj->ci", vectors, statistics.moment)
+    projected = np.einsum("cji,cj->ci", vectors, moment)
     theta = np.einsum("cij,cj->ci", vectors, inverse * projected)
-    rank = kept.sum(axis=1)
+    rank = kept.sum(axis=1).astype(np.int64)
     smallest = np.where(kept, values, np.inf).min(axis=1)
-    condition = np.where(rank > 0, largest / smallest, np.nan)
-    return Estimate(theta, np.zeros((0, 0, 0)), rank.astype(np.int64), condition)
+    return theta, rank, np.where(rank > 0, largest / smallest, np.nan)
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
@@ -128,16 +145,26 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
     from sklearn.linear_model import lars_path_gram
 
     theta = np.zeros_like(statistics.moment)
-    for cell in np.flatnonzero(statistics.count):
-        # LARS puts the penalties' path on the scale of Xy / n and stops at alpha_min.
-        _, _, path = lars_path_gram(
-            Xy=statistics.moment[cell],
-            Gram=statistics.gram[cell],
+    for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):
+        gram, moment = statistics.gram[cell], statistics.moment[cell]
+        # At the scale of one, so that no unit of measure overflows or stops the path early.
+        width = np.sqrt(gram.diagonal().max() / units)
+        height = np.abs(moment / width).max() / units
+        least = penalty / width / height
+        alphas, _, path = lars_path_gram(
+            Xy=moment / width / height,
+            Gram=gram / width / width,
             n_samples=units,
-            alpha_min=penalty,
+            alpha_min=least,
+            max_iter=100 * statistics.dim,
             method="lasso",
         )
-        theta[cell] = path[:, -1]
+        if alphas[-1] > least * (1 + 1e-6) + 1e-9:
+            raise FloatingPointError(
+                f"the lasso path of model {cell} stopped at a penalty of "
+                f"{alphas[-1] * width * height:g} instead of {penalty:g}"
+            )
+        theta[cell] = path[:, -1] * height / width
     nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
     return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 

@@ -5,7 +5,9 @@ neighbouring units. Every lane runs the same operations in the same order, so a 
 not depend on where it stands in the batch, on how many units stand beside it, or on the number of
 BLAS threads. A triangular root needs half the products of a full matrix, which pays for that.
 
-Each kernel has a plain twin in ``tests/core/test_kernels.py``.
+The kernels are tested against plain twins in ``tests/core/test_kernels.py``; those that replay a
+whole policy, against the oracles and against the policy step by step. None of them checks bounds:
+callers do.
 """
 
 from typing import Any

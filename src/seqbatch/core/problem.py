@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
 
 Layout = Literal["shared", "disjoint", "block"]
 
@@ -32,8 +33,10 @@ class Problem:
     layout: Layout
 
     def __post_init__(self) -> None:
-        arguments.integer("actions", self.actions, at_least=2)
-        arguments.integer("dim", self.dim)
+        if not self.ends:
+            raise InvalidArgumentError("ends", "at least one batch end", "none")
+        object.__setattr__(self, "actions", arguments.integer("actions", self.actions, at_least=2))
+        object.__setattr__(self, "dim", arguments.integer("dim", self.dim))
         arguments.choice("layout", self.layout, get_args(Layout))
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -62,6 +63,13 @@ class Statistics:
         """Return these statistics with each row added to its cell; a cell of -1 skips the row."""
         from seqbatch.core import kernels
 
+        rows = arguments.floats("rows", rows, ("n", self.dim))
+        rewards = arguments.floats("rewards", rewards, (len(rows),))
+        cells = np.ascontiguousarray(cells, dtype=np.int64)
+        if cells.shape != (len(rows),):
+            raise InvalidArgumentError(
+                "cells", f"one number for each of {len(rows)} rows", f"shape {cells.shape}"
+            )
         if len(cells) and not (cells.min() >= -1 and cells.max() < self.cells):
             raise InvalidArgumentError(
                 "cells", f"between -1 and {self.cells - 1}", f"{cells.min()} to {cells.max()}"

@@ -159,6 +159,11 @@ class BasePolicy:
     #: Non-default settings that the conformance checks run beside the default.
     examples: ClassVar[tuple[dict[str, Any], ...]] = ()
 
+    def _plain(self, name: str, **bounds: float) -> None:
+        """Check a hyper-parameter and keep it as a plain number, whatever type it came in."""
+        checked = arguments.number(name, getattr(self, name), **bounds)
+        object.__setattr__(self, name, checked)
+
     def begin(self, problem: Problem) -> State:
         """Return the state before the first unit: no evidence."""
         groups = self.groups(problem)

@@ -9,7 +9,7 @@ random one with probability epsilon. A plain baseline whose exploration never st
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from seqbatch.core import Contexts, arguments
+from seqbatch.core import Contexts
 from seqbatch.policies.base import Floats, Integers, Ranking, State, highest, pick
 from seqbatch.policies.rbgl import RBGL
 
@@ -43,7 +43,7 @@ class EpsilonGreedy(RBGL):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.number("epsilon", self.epsilon, at_least=0, at_most=1)
+        self._plain("epsilon", at_least=0, at_most=1)
 
     def prefer(
         self,

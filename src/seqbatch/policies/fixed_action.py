@@ -3,12 +3,12 @@
 The baseline of "keep doing what we do", or of rolling one action out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from seqbatch.core import Contexts, Problem, arguments
+from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State
 
@@ -36,13 +36,18 @@ class FixedAction(BasePolicy):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"action": 1},)
 
     def __post_init__(self) -> None:
-        arguments.integer("action", self.action, at_least=0)
+        action = arguments.integer("action", self.action, at_least=0)
+        object.__setattr__(self, "action", action)
 
     def begin(self, problem: Problem) -> State:
         """Refuse an action that does not exist."""
         if self.action >= problem.actions:
             raise InvalidArgumentError("action", f"below actions = {problem.actions}", self.action)
         return super().begin(problem)
+
+    def estimate(self, state: State) -> State:
+        """Fit least squares, for whoever asks; the policy itself does not."""
+        return replace(state, estimates=(least_squares(state.evidence[0]),))
 
     def choose(
         self,

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seqbatch.core import arguments, lasso
+from seqbatch.core import lasso
 from seqbatch.policies.base import First, LinearPolicy, State
 
 
@@ -29,7 +29,7 @@ class LBGL(LinearPolicy):
     scale
         c, the multiplier of the penalty; 1 by default.
     first
-        ``"uniform"`` as published; ``"fixed"`` plays action 0.
+        ``"uniform"`` as published. With ``"fixed"`` all actions tie, as theta = 0.
     ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
@@ -43,7 +43,7 @@ class LBGL(LinearPolicy):
     >>> chosen = x[np.arange(200), learner.assign(x).actions]
     >>> learner.observe(chosen @ [1.0, 0.0, 0.0, -1.0])
     >>> learner.estimate.theta.round(2)
-    array([[ 0.98,  0.  ,  0.  , -0.98]])
+    array([[ 0.98,  0.  ,  0.  , -0.99]])
     """
 
     scale: float = 1.0
@@ -56,7 +56,7 @@ class LBGL(LinearPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.number("scale", self.scale, at_least=0)
+        self._plain("scale", at_least=0)
 
     def estimate(self, state: State) -> State:
         """Solve the lasso of all evidence at the penalty of the batch to come."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Estimate, Problem, arguments
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import LinearPolicy
 
 
@@ -38,7 +39,15 @@ class Oracle(LinearPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         # Kept as plain tuples, so that oracles compare, hash and save like other policies.
-        plain = np.asarray(self.theta, dtype=np.float64).tolist()
+        try:
+            array = np.asarray(self.theta, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.ndim not in (1, 2) or not array.size:
+            raise InvalidArgumentError(
+                "theta", "d numbers, or one row of p numbers for each action", repr(self.theta)
+            )
+        plain = array.tolist()
         nested = tuple(tuple(row) if isinstance(row, list) else row for row in plain)
         object.__setattr__(self, "theta", nested)
 

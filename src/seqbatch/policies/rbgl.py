@@ -10,7 +10,7 @@ with a bias that fades as data come in.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seqbatch.core import arguments, ridge
+from seqbatch.core import ridge
 from seqbatch.policies.base import LinearPolicy, State
 
 
@@ -45,7 +45,7 @@ class RBGL(LinearPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.number("ridge", self.ridge, above=0)
+        self._plain("ridge", above=0)
 
     def estimate(self, state: State) -> State:
         """Solve the ridge regression of all evidence."""

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqbatch import theory
-from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, ridge
 from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State
 
 
@@ -44,13 +44,13 @@ class ConfidencePolicy(LinearPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gamma is not None:
-            arguments.number("gamma", self.gamma, at_least=0)
-        arguments.number("ridge", self.ridge, above=0)
+            self._plain("gamma", at_least=0)
+        self._plain("ridge", above=0)
 
     def multiplier(self, problem: Problem) -> float:
         """Return gamma, the given one or the one of Lemma 1."""
         if self.gamma is not None:
-            return float(self.gamma)
+            return self.gamma
         return theory.confidence_multiplier(units=problem.units, actions=problem.actions)
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:

@@ -46,7 +46,7 @@ class ThompsonSampling(LinearPolicy):
     >>> actions = learner.assign(np.ones((50, 1))).actions
     >>> learner.observe(np.where(actions == 1, 0.3, 0.0))
     >>> learner.assign(np.ones((1, 1))).probabilities.round(2)
-    array([[0.15, 0.85]])
+    array([[0.14, 0.86]])
     """
 
     scale: float = 1.0
@@ -60,10 +60,12 @@ class ThompsonSampling(LinearPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.number("scale", self.scale, at_least=0)
-        arguments.number("ridge", self.ridge, above=0)
-        if arguments.integer("samples", self.samples, at_least=2) % 2:
-            raise InvalidArgumentError("samples", "an even number", self.samples)
+        self._plain("scale", at_least=0)
+        self._plain("ridge", above=0)
+        samples = arguments.integer("samples", self.samples, at_least=2)
+        if samples % 2:
+            raise InvalidArgumentError("samples", "an even number", samples)
+        object.__setattr__(self, "samples", samples)
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return theta = 0 and A = ridge I, and draws from that."""
@@ -84,9 +86,12 @@ class ThompsonSampling(LinearPolicy):
         step = max(1, 2**21 // (self.samples * state.problem.actions))
         for start in range(0, len(contexts), step):
             piece = Contexts(contexts.values[start : start + step], contexts.problem)
-            best = piece.means_under(thetas).argmax(axis=2)
-            for action in range(state.problem.actions):
-                shares[start : start + step, action] = (best == action).mean(axis=1)
+            means = piece.means_under(thetas)
+            if self.ties == "lowest":
+                wins = means.argmax(axis=2)[:, :, None] == np.arange(state.problem.actions)
+            else:
+                wins = means == means.max(axis=2, keepdims=True)
+            shares[start : start + step] = (wins / wins.sum(axis=2, keepdims=True)).mean(axis=1)
         return pick(shares, draws)
 
     def _draws(self, posterior: Estimate, batch: int) -> Estimate:

@@ -4,9 +4,9 @@ Every unit gets every action with the same probability, whatever was learned. Th
 trial compares with, and the design under which every classical interval is valid.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from seqbatch.core import Contexts
+from seqbatch.core import Contexts, least_squares
 from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State, uniformly
 
 
@@ -22,6 +22,10 @@ class UniformRandom(BasePolicy):
     >>> learner.assign(np.ones((4, 1))).probabilities[0]
     array([0.5, 0.5])
     """
+
+    def estimate(self, state: State) -> State:
+        """Fit least squares, for whoever asks; the policy itself does not."""
+        return replace(state, estimates=(least_squares(state.evidence[0]),))
 
     def choose(
         self,
