@@ -7,6 +7,7 @@ import pytest
 
 from seqbatch import checks, policies
 from seqbatch.checks import PolicyCheckError
+from seqbatch.checks import policies as rules
 from seqbatch.policies import RBGL, SBUCB
 from seqbatch.policies.base import BasePolicy, Ranking
 
@@ -42,7 +43,7 @@ def test_check_policy_runs_everything():
 class OutOfRange(RBGL):
     def assign(self, state, contexts, draws, positions):
         decision = super().assign(state, contexts, draws, positions)
-        return replace(decision, actions=decision.actions + checks.ACTIONS)
+        return replace(decision, actions=decision.actions + rules.ACTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Boastful(RBGL):
     def assign(self, state, contexts, draws, positions):
         decision = super().assign(state, contexts, draws, positions)
         actions = np.where(draws < 0.3, 0, decision.actions)
-        sure = np.eye(checks.ACTIONS)[actions] * 0.9 + 0.1 / checks.ACTIONS
+        sure = np.eye(rules.ACTIONS)[actions] * 0.9 + 0.1 / rules.ACTIONS
         return replace(decision, actions=actions, probabilities=sure)
 
 
@@ -143,18 +144,18 @@ class InPlace(RBGL):
 @pytest.mark.parametrize(
     ("check", "policy", "message"),
     [
-        (checks.check_actions_and_probabilities, OutOfRange(), "actions must be int64"),
-        (checks.check_probabilities_are_true, Boastful(), "probabilities are"),
-        (checks.check_frozen_within_a_batch, Impatient(), "changed within a batch"),
-        (checks.check_determinism, Forgetful(), "must not depend on cutting"),
-        (checks.check_determinism, Crowded(), "must not depend on cutting"),
-        (checks.check_order_of_units, Crowded(), "must not depend on the order"),
-        (checks.check_learning_in_pieces, LastPieceOnly(), "feedback in pieces"),
-        (checks.check_save_and_load, Secretive(), "after save and load"),
-        (checks.check_layouts_agree, Blocky(), "form of a block problem"),
-        (checks.check_extreme_scales, Fragile(), "must be finite"),
-        (checks.check_no_mutation, Careless(), "assign must not change"),
-        (checks.check_no_mutation, InPlace(), "learn must not change"),
+        (rules.check_actions_and_probabilities, OutOfRange(), "actions must be int64"),
+        (rules.check_probabilities_are_true, Boastful(), "probabilities are"),
+        (rules.check_frozen_within_a_batch, Impatient(), "changed within a batch"),
+        (rules.check_determinism, Forgetful(), "must not depend on cutting"),
+        (rules.check_determinism, Crowded(), "must not depend on cutting"),
+        (rules.check_order_of_units, Crowded(), "must not depend on the order"),
+        (rules.check_learning_in_pieces, LastPieceOnly(), "feedback in pieces"),
+        (rules.check_save_and_load, Secretive(), "after save and load"),
+        (rules.check_layouts_agree, Blocky(), "form of a block problem"),
+        (rules.check_extreme_scales, Fragile(), "must be finite"),
+        (rules.check_no_mutation, Careless(), "assign must not change"),
+        (rules.check_no_mutation, InPlace(), "learn must not change"),
     ],
     ids=lambda value: getattr(value, "__name__", None) or str(value),
 )

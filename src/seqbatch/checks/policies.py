@@ -1,15 +1,4 @@
-"""Conformance checks for any policy, the package's own or a user's.
-
->>> from seqbatch import checks
->>> from seqbatch.policies import RBGL
->>> checks.check_policy(RBGL(ridge=2.0))
-
-A policy that breaks a rule gets a :class:`PolicyCheckError` that says which one and how. With
-pytest, run each check as a test of its own::
-
-    @pytest.mark.parametrize("check", checks.POLICY_CHECKS, ids=lambda check: check.__name__)
-    def test_my_policy(check):
-        check(lambda problem: MyPolicy(...))
+"""Rules that every policy keeps.
 
 Policies are handed over as an instance, or as a function from a
 :class:`~seqbatch.core.problem.Problem` to an instance where the settings depend on it.

@@ -1,0 +1,31 @@
+"""Contexts and rewards with known truth; one family a file."""
+
+from seqbatch.environments.adversary import WorstCase
+from seqbatch.environments.arrays import ArrayEnvironment, classification
+from seqbatch.environments.ball import Ball
+from seqbatch.environments.base import BLOCK, Block, Environment, Instance
+from seqbatch.environments.correlated import CorrelatedGaussian
+from seqbatch.environments.gaussian import Gaussian
+from seqbatch.environments.linear import LinearEnvironment
+from seqbatch.environments.pool import FeaturePool
+from seqbatch.environments.sphere import Sphere
+from seqbatch.environments.student import StudentT
+from seqbatch.environments.uniform import Uniform
+
+__all__ = [
+    "BLOCK",
+    "ArrayEnvironment",
+    "Ball",
+    "Block",
+    "CorrelatedGaussian",
+    "Environment",
+    "FeaturePool",
+    "Gaussian",
+    "Instance",
+    "LinearEnvironment",
+    "Sphere",
+    "StudentT",
+    "Uniform",
+    "WorstCase",
+    "classification",
+]

@@ -1,0 +1,107 @@
+"""The adversary of the lower bound, made for a given grid (Section 3.4)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from seqbatch.core import Layout, arguments
+from seqbatch.environments.base import (
+    BLOCK,
+    PARAMETER,
+    UNITS,
+    Block,
+    Floats,
+    Integers,
+    block_draws,
+    branch,
+    generator,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstCase:
+    """Two actions on axes that no earlier batch has shown, a coin deciding which one pays.
+
+    With d' pairs of axes, the d' largest batches each get a pair of their own: their units show
+    e_{2k-1} and e_{2k}, of which a fair coin gives one the mean 1/sqrt(d') and the other 0. Other
+    batches show zeros. Whatever the method, the expected regret is at least half the units of those
+    batches over sqrt(d'). d' is the number, up to floor(d/2), at which that is largest, so that it
+    equals ``theory.adversarial_lower_bound_on``.
+
+    Parameters
+    ----------
+    ends
+        The grid's ends: the adversary knows the grid, not the learner's coins.
+    dim
+        d.
+    noise
+        The standard deviation of the noise.
+
+    Examples
+    --------
+    >>> block = WorstCase(ends=(10, 20), dim=4).instance(SeedSequence(1)).block(0)
+    >>> block.contexts[10].tolist()
+    [[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    """
+
+    ends: tuple[int, ...]
+    dim: int
+    noise: float = 1.0
+    actions: int = 2
+    layout: Layout = "shared"
+
+    def __post_init__(self) -> None:
+        arguments.integer("dim", self.dim, at_least=2)
+        arguments.number("noise", self.noise, at_least=0)
+
+    @property
+    def units(self) -> int:
+        """T, the grid's last end."""
+        return self.ends[-1]
+
+    @cached_property
+    def pairs(self) -> Integers:
+        """For each batch the number of its pair of axes, from 0, or -1 where it has none."""
+        sizes = np.diff(np.concatenate([[0], self.ends]))
+        order = np.argsort(-sizes, kind="stable")[: self.dim // 2]
+        count = np.arange(1, len(order) + 1)
+        largest = order[: int((np.cumsum(sizes[order]) / np.sqrt(count)).argmax()) + 1]
+        numbers = np.full(len(sizes), -1)
+        numbers[largest] = np.arange(len(largest))
+        return numbers
+
+    def instance(self, seed: SeedSequence) -> "WorstCaseInstance":
+        """Flip the coins."""
+        count = int(self.pairs.max()) + 1
+        heads = generator(branch(seed, PARAMETER)).integers(0, 2, count)
+        theta = np.zeros((1, self.dim))
+        theta[0, 2 * np.arange(count) + heads] = 1 / np.sqrt(count)
+        return WorstCaseInstance(self, seed, theta)
+
+
+@dataclass(frozen=True)
+class WorstCaseInstance:
+    """The adversary's units, in blocks."""
+
+    environment: WorstCase
+    seed: SeedSequence
+    theta: Floats
+
+    def block(self, index: int) -> Block:
+        """Show the axes of each unit's batch."""
+        kind = self.environment
+        units = np.arange(index * BLOCK, min((index + 1) * BLOCK, kind.units))
+        numbers = kind.pairs[np.searchsorted(kind.ends, units, side="right")]
+        shown = np.flatnonzero(numbers >= 0)
+        values = np.zeros((len(units), 2, kind.dim))
+        for action in range(2):
+            values[shown, action, 2 * numbers[shown] + action] = 1.0
+        noise = generator(branch(self.seed, UNITS, index)).standard_normal(BLOCK)
+        return Block(
+            contexts=values,
+            means=values @ self.theta[0],
+            noise=kind.noise * noise[: len(units)],
+            draws=block_draws(self.seed, index, BLOCK)[: len(units)],
+        )

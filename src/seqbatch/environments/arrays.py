@@ -1,0 +1,123 @@
+"""Environments made of arrays: labelled data, a user's own, and logged experiments."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike
+
+from seqbatch.core import Contexts, Layout, Problem, arguments
+from seqbatch.environments.base import BLOCK, Block, Floats, Integers, block_draws
+from seqbatch.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayEnvironment:
+    """Contexts and rewards that are given, in their order.
+
+    Parameters
+    ----------
+    contexts
+        In the layout's shape.
+    rewards
+        The reward of every unit under every action, shape (n, K); regret is measured on them.
+    layout
+        See :class:`~seqbatch.core.problem.Problem`.
+    logged
+        Where only one action's outcome is known, which one it was; `rewards` then holds it in that
+        column, and the others are not looked at.
+
+    Examples
+    --------
+    >>> own = ArrayEnvironment(np.ones((3, 2)), np.eye(3), layout="block")
+    >>> own.actions, own.dim, own.units
+    (3, 2, 3)
+    """
+
+    contexts: ArrayLike
+    rewards: ArrayLike
+    layout: Layout = "block"
+    logged: ArrayLike | None = None
+    _arrays: tuple[Floats, Floats, Integers | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        table = arguments.floats("rewards", self.rewards, ("n", "K"))
+        dim = np.shape(self.contexts)[-1] if np.ndim(self.contexts) else 0
+        problem = Problem(ends=(1,), actions=table.shape[1], dim=dim, layout=self.layout)
+        values = Contexts.of(self.contexts, problem).values
+        if len(values) != len(table):
+            raise InvalidArgumentError(
+                "rewards", f"one row for each of {len(values)} contexts", f"{len(table)} rows"
+            )
+        actions: Any = None
+        if self.logged is not None:
+            actions = np.asarray(self.logged, dtype=np.int64)
+            if (
+                actions.shape != (len(table),)
+                or actions.min() < 0
+                or actions.max() >= problem.actions
+            ):
+                raise InvalidArgumentError(
+                    "logged",
+                    f"{len(table)} actions between 0 and {problem.actions - 1}",
+                    f"shape {actions.shape}",
+                )
+        object.__setattr__(self, "_arrays", (values, table, actions))
+
+    @property
+    def actions(self) -> int:
+        """K."""
+        return int(self._arrays[1].shape[1])
+
+    @property
+    def dim(self) -> int:
+        """The length of one context vector."""
+        return int(self._arrays[0].shape[-1])
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return len(self._arrays[1])
+
+    def instance(self, seed: SeedSequence) -> "ArrayInstance":
+        """Return the data; only the policy's draws depend on the seed."""
+        return ArrayInstance(self, seed)
+
+
+@dataclass(frozen=True)
+class ArrayInstance:
+    """The data of an :class:`ArrayEnvironment`, in blocks."""
+
+    environment: ArrayEnvironment
+    seed: SeedSequence
+    theta: None = None
+
+    def block(self, index: int) -> Block:
+        """Return a block of rows."""
+        values, table, logged = self.environment._arrays
+        rows = slice(index * BLOCK, (index + 1) * BLOCK)
+        n = len(table[rows])
+        return Block(
+            contexts=values[rows],
+            means=table[rows],
+            noise=np.zeros(n),
+            draws=block_draws(self.seed, index, BLOCK)[:n],
+            logged=None if logged is None else logged[rows],
+        )
+
+
+def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> ArrayEnvironment:
+    """Make labelled data a problem: an action is a guess of the label, right guesses earn 1.
+
+    The rows' order is kept (Section 6.1).
+
+    >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    known = np.asarray(labels)
+    if known.ndim != 1 or known.dtype.kind not in "iu" or known.min() < 0 or known.max() >= classes:
+        raise InvalidArgumentError(
+            "labels", f"whole numbers between 0 and {classes - 1}, one a row", f"{known!r}"
+        )
+    return ArrayEnvironment(features, np.eye(classes)[known], layout="block")

@@ -1,0 +1,108 @@
+"""What every environment is: contexts and rewards with known truth, in blocks.
+
+An environment is a frozen description. :meth:`Environment.instance` makes one instance of it, with
+its true parameter, from a seed; an instance hands out its units in blocks of :data:`BLOCK`, each
+from a seed of its own. Unit t is therefore the same whatever was drawn before it, in whatever
+chunks, by whichever process, and memory does not grow with the number of units.
+
+Within an instance every policy sees the same contexts, noise and draws: comparisons are paired.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from seqbatch.core import Layout
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Units in a block. Part of what a seed means: another number would give other units.
+BLOCK = 4_096
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive units of an instance.
+
+    Parameters
+    ----------
+    contexts
+        In the environment's layout: (n, K, d), (n, K, p) or (n, p).
+    means
+        The mean reward of every action, shape (n, K).
+    noise
+        What is added to the mean of the action taken, shape (n,).
+    draws
+        One uniform number in [0, 1) a unit, for the policy's randomness, shape (n,).
+    logged
+        The action that was taken when the data were logged, shape (n,), where the outcomes of
+        other actions are not known; None where all are.
+    """
+
+    contexts: Floats
+    means: Floats
+    noise: Floats
+    draws: Floats
+    logged: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+
+@runtime_checkable
+class Instance(Protocol):
+    """One draw of an environment: a true parameter, and units in blocks."""
+
+    @property
+    def theta(self) -> Floats | None:
+        """The true parameter, shape (models, dim), or None where there is none."""
+
+    def block(self, index: int) -> Block:
+        """Return units index * BLOCK and following; fewer than BLOCK only at the end."""
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """Where contexts and rewards come from."""
+
+    @property
+    def actions(self) -> int:
+        """K."""
+
+    @property
+    def dim(self) -> int:
+        """The length of one context vector."""
+
+    @property
+    def layout(self) -> Layout:
+        """How contexts are laid out."""
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, or None for as many as wanted."""
+
+    def instance(self, seed: SeedSequence) -> Instance:
+        """Draw an instance; the same seed gives the same one."""
+
+
+def branch(seed: SeedSequence, *key: int) -> SeedSequence:
+    """Return the seed at a place of the tree below `seed`; different places never collide."""
+    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
+
+
+def generator(seed: SeedSequence) -> Generator:
+    """Return the generator of a seed."""
+    return Generator(np.random.SFC64(seed))
+
+
+#: Places in an instance's seed tree.
+PARAMETER, UNITS, DRAWS = 0, 1, 2
+
+
+def block_draws(seed: SeedSequence, index: int, units: int) -> Floats:
+    """Return the policy's draws for a block, from a branch that no environment uses."""
+    return generator(branch(seed, DRAWS, index)).random(units)

@@ -1,0 +1,54 @@
+"""Gaussian contexts that differ between actions and go together (Assumption 3)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from seqbatch.core import arguments
+from seqbatch.environments.base import Floats
+from seqbatch.environments.linear import LinearEnvironment, random_rotation
+from seqbatch.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedGaussian(LinearEnvironment):
+    """The K contexts of a unit are jointly N(0, Sigma), Sigma of dK rows, independent over units.
+
+    The eigenvalues of Sigma are equally spaced in [kappa/d, 1/d] and its axes are turned at random,
+    so that actions have covariances of their own and are correlated: the setting of Proposition 1.
+
+    Parameters
+    ----------
+    kappa
+        The smallest eigenvalue over the largest.
+    dim, actions, layout, noise, norm
+        See :class:`~seqbatch.environments.linear.LinearEnvironment`; not for the block layout.
+
+    Examples
+    --------
+    >>> from numpy.random import SeedSequence
+    >>> CorrelatedGaussian(dim=3, actions=2).instance(SeedSequence(1)).block(0).contexts.shape
+    (4096, 2, 3)
+    """
+
+    kappa: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("kappa", self.kappa, above=0, at_most=1)
+        if self.layout == "block":
+            raise InvalidArgumentError(
+                "layout", "'shared' or 'disjoint', with a vector for each action", "'block'"
+            )
+
+    def shape(self, random: Generator) -> Floats:
+        """Return a root of Sigma."""
+        size = self.dim * self.actions
+        values = np.linspace(self.kappa, 1.0, size) / self.dim
+        return np.sqrt(values)[:, None] * random_rotation(random, size).T
+
+    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:
+        """Draw all of a unit's contexts together."""
+        values = random.standard_normal((units, len(shape))) @ shape
+        return values.reshape(units, self.actions, self.dim)

@@ -1,0 +1,111 @@
+"""Linear rewards over contexts drawn independently in time: what the synthetic families share."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, get_args
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+
+from seqbatch.core import Contexts, Layout, Problem, arguments
+from seqbatch.environments.base import (
+    BLOCK,
+    PARAMETER,
+    UNITS,
+    Block,
+    Floats,
+    block_draws,
+    branch,
+    generator,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearEnvironment:
+    """Rewards <x, theta> plus Gaussian noise; a subclass says how contexts are drawn.
+
+    Parameters
+    ----------
+    dim
+        The length of one context vector.
+    actions
+        K.
+    layout
+        See :class:`~seqbatch.core.problem.Problem`. theta has one row for each model.
+    noise
+        The standard deviation of the reward's noise.
+    norm
+        The length of each row of theta, whose direction is uniform on the sphere.
+    """
+
+    dim: int
+    actions: int
+    layout: Layout = "shared"
+    noise: float = 1.0
+    norm: float = 1.0
+
+    units: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        arguments.integer("dim", self.dim)
+        arguments.integer("actions", self.actions, at_least=2)
+        arguments.choice("layout", self.layout, get_args(Layout))
+        arguments.number("noise", self.noise, at_least=0)
+        arguments.number("norm", self.norm, at_least=0)
+
+    @property
+    def slots(self) -> int:
+        """How many vectors a unit shows."""
+        return 1 if self.layout == "block" else self.actions
+
+    def instance(self, seed: SeedSequence) -> "LinearInstance":
+        """Draw theta and whatever else stays fixed within an instance."""
+        random = generator(branch(seed, PARAMETER))
+        theta = random.standard_normal((1 if self.layout == "shared" else self.actions, self.dim))
+        theta *= self.norm / np.linalg.norm(theta, axis=1, keepdims=True)
+        return LinearInstance(self, seed, theta, self.shape(random))
+
+    def shape(self, random: Generator) -> Floats:  # noqa: ARG002
+        """Return what the contexts of an instance have in common; the identity by default."""
+        return np.eye(self.dim)
+
+    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:
+        """Return contexts (n, slots, dim)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LinearInstance:
+    """A theta, a shape of the contexts, and units in blocks."""
+
+    environment: LinearEnvironment
+    seed: SeedSequence
+    theta: Floats
+    shape: Floats
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem that says how contexts are laid out; its horizon is of no account."""
+        kind = self.environment
+        return Problem(ends=(1,), actions=kind.actions, dim=kind.dim, layout=kind.layout)
+
+    def block(self, index: int) -> Block:
+        """Draw a block of units from its own seed."""
+        random = generator(branch(self.seed, UNITS, index))
+        values = self.environment.contexts(random, BLOCK, self.shape)
+        if self.environment.layout == "block":
+            values = values[:, 0, :]
+        contexts = Contexts(np.ascontiguousarray(values), self.problem)
+        return Block(
+            contexts=contexts.values,
+            means=contexts.means(self.theta),
+            noise=self.environment.noise * random.standard_normal(BLOCK),
+            draws=block_draws(self.seed, index, BLOCK),
+        )
+
+
+def random_rotation(random: Generator, dim: int) -> Floats:
+    """Return an orthogonal matrix, uniform among all."""
+    q, r = np.linalg.qr(random.standard_normal((dim, dim)))
+    rotation: Floats = q * np.sign(np.diag(r))
+    return rotation

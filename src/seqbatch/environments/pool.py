@@ -1,0 +1,97 @@
+"""Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike
+
+from seqbatch.core import Layout, arguments
+from seqbatch.environments.base import BLOCK, UNITS, Block, Floats, block_draws, branch, generator
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FeaturePool:
+    """Each unit shows K distinct rows of a pool; rewards are <row, theta> plus Gaussian noise.
+
+    Parameters
+    ----------
+    rows
+        The pool, shape (n, d).
+    theta
+        The shared parameter, d numbers.
+    actions
+        K, at most the pool's size; 2 in the paper.
+    noise
+        The standard deviation of the noise; 0.1 in the paper.
+
+    Examples
+    --------
+    >>> pool = FeaturePool(rows=np.eye(3), theta=[1.0, 2.0, 3.0], actions=2)
+    >>> pool.instance(SeedSequence(1)).block(0).contexts.shape
+    (4096, 2, 3)
+    """
+
+    rows: ArrayLike
+    theta: ArrayLike
+    actions: int = 2
+    noise: float = 0.1
+    layout: Layout = "shared"
+    units: int | None = None
+    _arrays: tuple[Floats, Floats] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = arguments.floats("rows", self.rows, ("n", "d"))
+        theta = arguments.floats("theta", self.theta, (rows.shape[1],))
+        arguments.integer("actions", self.actions, at_least=2)
+        arguments.integer("rows", len(rows), at_least=self.actions)
+        arguments.number("noise", self.noise, at_least=0)
+        arguments.choice("layout", self.layout, ("shared",))
+        object.__setattr__(self, "_arrays", (rows, theta[None, :]))
+
+    @property
+    def dim(self) -> int:
+        """The length of a row."""
+        return int(self._arrays[0].shape[1])
+
+    def instance(self, seed: SeedSequence) -> "PoolInstance":
+        """Return draws from the pool."""
+        return PoolInstance(self, seed, self._arrays[1])
+
+
+@dataclass(frozen=True)
+class PoolInstance:
+    """Draws from a pool, in blocks."""
+
+    environment: FeaturePool
+    seed: SeedSequence
+    theta: Floats
+
+    def block(self, index: int) -> Block:
+        """Draw distinct rows for each unit of a block."""
+        random = generator(branch(self.seed, UNITS, index))
+        rows, _ = self.environment._arrays
+        values = rows[distinct(random, len(rows), (BLOCK, self.environment.actions))]
+        return Block(
+            contexts=values,
+            means=values @ self.theta[0],
+            noise=self.environment.noise * random.standard_normal(BLOCK),
+            draws=block_draws(self.seed, index, BLOCK),
+        )
+
+
+def distinct(
+    random: np.random.Generator, pool: int, shape: tuple[int, int]
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Return rows of `shape[1]` distinct numbers below `pool`, each set as likely as any other.
+
+    Column k is drawn from what the earlier ones left: a number below pool - k, moved past each of
+    them that it reaches, in order.
+    """
+    chosen = np.empty(shape, dtype=np.int64)
+    for k in range(shape[1]):
+        value = random.integers(0, pool - k, shape[0])
+        for earlier in np.sort(chosen[:, :k], axis=1).T:
+            value += value >= earlier
+        chosen[:, k] = value
+    return chosen

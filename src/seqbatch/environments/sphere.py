@@ -1,0 +1,28 @@
+"""Contexts uniform on the unit sphere (Section 6.2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from seqbatch.environments.base import Floats
+from seqbatch.environments.linear import LinearEnvironment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sphere(LinearEnvironment):
+    """Contexts of length 1 in a uniform direction.
+
+    Examples
+    --------
+    >>> from numpy.random import SeedSequence
+    >>> block = Sphere(dim=4, actions=2).instance(SeedSequence(1)).block(0)
+    >>> bool(np.allclose(np.linalg.norm(block.contexts, axis=2), 1))
+    True
+    """
+
+    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:  # noqa: ARG002
+        """Draw standard normals and project them."""
+        values = random.standard_normal((units, self.slots, self.dim))
+        projected: Floats = values / np.linalg.norm(values, axis=2, keepdims=True)
+        return projected

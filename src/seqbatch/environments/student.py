@@ -1,0 +1,43 @@
+"""Heavy-tailed contexts: multivariate Student t (Section 6.2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from seqbatch.core import arguments
+from seqbatch.environments.base import Floats
+from seqbatch.environments.linear import LinearEnvironment
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentT(LinearEnvironment):
+    """Contexts from a multivariate t, scaled to covariance I/d.
+
+    Parameters
+    ----------
+    freedom
+        nu, above 2 so that the covariance exists; 5 in the paper.
+    dim, actions, layout, noise, norm
+        See :class:`~seqbatch.environments.linear.LinearEnvironment`.
+
+    Examples
+    --------
+    >>> from numpy.random import SeedSequence
+    >>> StudentT(dim=4, actions=2).instance(SeedSequence(1)).block(0).contexts.shape
+    (4096, 2, 4)
+    """
+
+    freedom: float = 5.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.number("freedom", self.freedom, above=2)
+
+    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:  # noqa: ARG002
+        """Draw normals over the root of a chi-square mean, one for each vector."""
+        values = random.standard_normal((units, self.slots, self.dim))
+        squares = random.chisquare(self.freedom, (units, self.slots, 1)) / self.freedom
+        scale = np.sqrt((self.freedom - 2) / self.freedom / self.dim)
+        scaled: Floats = scale * values / np.sqrt(squares)
+        return scaled

@@ -1,0 +1,220 @@
+"""Greedy policies under independent Gaussian contexts, without drawing a context.
+
+Given theta_hat, the context that a greedy policy chooses, whitened, is Q v + G: v is the direction
+of S theta_hat (S a root of the covariance), Q the largest of K standard normals, and G standard
+normal orthogonal to v, independent of Q. So the sums over a batch of n units can be drawn as such,
+exactly in distribution (proof of Theorem 3):
+
+- the whitened gram, in a frame whose first axis is v, is [[q^2, q g'], [q g, W + g g']], with q^2 a
+  sum of n independent Q^2, g ~ N(0, I) and W ~ Wishart(n - 1), both of dimension d - 1;
+- the noise part of the moment is N(0, noise^2 gram);
+- the expected regret given theta_hat is n C_K (|S theta| - <S theta, v>).
+
+With theta_hat = 0, or a uniformly random first batch, the chosen context is just N(0, Sigma). A
+batch costs O(d^3) whatever n is. The policies' own code turns the sums into estimates. The regret
+kept is the expected one, which has the same mean as the sampled one and far less variance.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+
+from seqbatch import theory
+from seqbatch.core import Statistics
+from seqbatch.environments import Environment, Gaussian
+from seqbatch.environments.base import branch, generator
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import Grid
+from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Policy
+from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.simulation.trajectory import (
+    Floats,
+    Integers,
+    Trajectory,
+    diagnostics,
+    problem_of,
+)
+
+#: Up to this many units q^2 is summed term by term; beyond, three moments are matched.
+EXACT = 4_096
+#: The place of these draws in an instance's seed tree.
+COLLAPSED = 3
+
+
+def collapses(policy: Policy, environment: Environment) -> bool:
+    """Say whether this policy in this environment can be simulated so.
+
+    A subclass may change a rule, so that only the policies themselves count.
+    """
+    greedy = type(policy) in (SBPE, BPE, RBGL, LBGL)
+    return greedy and type(environment) is Gaussian and environment.layout == "shared"
+
+
+def simulate_collapsed(
+    policy: Policy,
+    environment: Environment,
+    grid: Grid,
+    *,
+    seed: SeedSequence,
+    checkpoints: Integers,
+) -> Trajectory:
+    """Return a trajectory drawn from the same law as the direct one, with expected regret."""
+    if not collapses(policy, environment) or not isinstance(environment, Gaussian):
+        raise InvalidArgumentError(
+            "method",
+            "'auto' or 'direct' unless the policy is SBPE, BPE, RBGL or LBGL and the environment "
+            "Gaussian in the shared layout",
+            f"'collapsed' with {type(policy).__name__} in {type(environment).__name__}",
+        )
+    greedy = cast(LinearPolicy, policy)
+    instance = environment.instance(seed)
+    random = generator(branch(seed, COLLAPSED))
+    problem = problem_of(environment, grid)
+    law = _Law(environment.actions, environment.noise, instance.shape, instance.theta[0])
+    state, rows, counts = greedy.begin(problem), [], []
+    regret = reward = 0.0
+    for batch in range(1, grid.batches + 1):
+        size = problem.size(batch)
+        v = law.direction(greedy, state)
+        gained, lost = law.rates(v)
+        for group, units in _parts(greedy, state, size):
+            evidence = list(state.evidence)
+            evidence[group] = evidence[group].merge(law.sums(random, units, v))
+            state = replace(state, evidence=tuple(evidence))
+        state = greedy.close(state)
+        regret, reward = regret + size * lost, reward + size * gained
+        rows.append((regret, reward, *diagnostics(state, greedy, instance.theta)))
+        counts.append(_counts(random, greedy, size, environment.actions, fixed=v is None))
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    ends = np.asarray(grid.ends, dtype=np.int64)
+    marks = checkpoints[checkpoints <= grid.units]
+    return Trajectory(
+        ends=ends,
+        regret=columns[0],
+        reward=columns[1],
+        counts=np.array(counts),
+        error=columns[2],
+        eigenvalue=columns[3],
+        checkpoints=marks,
+        # Within a batch the expected regret grows by the same amount with every unit.
+        checkpoint_regret=np.interp(marks, np.append(0, ends), np.append(0.0, columns[0])),
+        units_read=grid.units,
+    )
+
+
+@dataclass(frozen=True)
+class _Law:
+    """What the sums over a batch are drawn from."""
+
+    actions: int
+    noise: float
+    shape: Floats
+    theta: Floats
+
+    def direction(self, policy: LinearPolicy, state: State) -> Floats | None:
+        """Return v, or None where the choice does not depend on the contexts."""
+        whitened = self.shape @ policy.summary(state).theta[0]
+        length = float(np.linalg.norm(whitened))
+        if length == 0 or (state.batch == 1 and policy.first == "uniform"):
+            return None
+        return cast(Floats, whitened / length)
+
+    def rates(self, v: Floats | None) -> tuple[float, float]:
+        """Return the expected reward and regret of a unit."""
+        height, truth = theory.expected_maximum(self.actions), self.shape @ self.theta
+        gained = 0.0 if v is None else height * float(truth @ v)
+        return gained, height * float(np.linalg.norm(truth)) - gained
+
+    def sums(self, random: Generator, units: int, v: Floats | None) -> Statistics:
+        """Draw the statistics of a part of a batch."""
+        whitened = self._whitened_gram(random, units, v)
+        gram = self.shape.T @ whitened @ self.shape
+        # Noise seen through the design is N(0, noise^2 gram); what is left of it is orthogonal.
+        values, vectors = np.linalg.eigh(whitened)
+        seen = random.standard_normal(len(values)) * (np.arange(len(values))[::-1] < units)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        blurred = self.noise * (self.shape.T @ (root @ seen))
+        unseen = random.chisquare(units - len(values)) if units > len(values) else 0.0
+        squares = self.theta @ gram @ self.theta + 2 * self.theta @ blurred
+        squares += self.noise**2 * (float(seen @ seen) + unseen)
+        return Statistics(
+            gram=((gram + gram.T) / 2)[None],
+            moment=(gram @ self.theta + blurred)[None],
+            squares=np.array([squares]),
+            count=np.array([units]),
+        )
+
+    def _whitened_gram(self, random: Generator, units: int, v: Floats | None) -> Floats:
+        dim = len(self.theta)
+        if v is None:
+            return _wishart(random, dim, units)
+        length = math.sqrt(_sum_of_squared_maxima(random, units, self.actions))
+        g = random.standard_normal(dim - 1)
+        framed = np.empty((dim, dim))
+        framed[0, 0] = length**2
+        framed[0, 1:] = framed[1:, 0] = length * g
+        framed[1:, 1:] = _wishart(random, dim - 1, units - 1) + np.outer(g, g)
+        # A reflection turns the first axis into v.
+        axis = v - np.eye(dim)[0]
+        size = float(axis @ axis)
+        mirror = np.eye(dim) - (2 / size * np.outer(axis, axis) if size > 0 else 0.0)
+        return mirror @ framed @ mirror
+
+
+def _parts(policy: LinearPolicy, state: State, size: int) -> list[tuple[int, int]]:
+    """Return the groups that a batch's units enter, and how many of them enter each."""
+    if not isinstance(policy, BPE):
+        return [(0, size)]
+    pieces = state.problem.batches - (state.batch if policy.split == "needed" else 0)
+    cuts = [j * size // pieces for j in range(pieces + 1)] if pieces else []
+    parts = [(low, high - low) for low, high in pairwise(cuts) if high > low]
+    groups = policy.group_of(state, np.array([low for low, _ in parts], dtype=np.int64))
+    return [(int(g), units) for g, (_, units) in zip(groups, parts, strict=True) if g >= 0]
+
+
+def _counts(
+    random: Generator, policy: LinearPolicy, units: int, actions: int, *, fixed: bool
+) -> Integers:
+    """Draw how often each action was taken: all are alike unless one is played throughout."""
+    random_ties = policy.ties == "random" and not isinstance(policy, BPE)
+    if fixed and policy.first == "fixed" and not random_ties:
+        return np.array([units] + [0] * (actions - 1), dtype=np.int64)
+    return random.multinomial(units, np.full(actions, 1 / actions))
+
+
+def _wishart(random: Generator, dim: int, freedom: int) -> Floats:
+    """Draw the gram of `freedom` standard normal vectors."""
+    if freedom < dim:
+        rows = random.standard_normal((freedom, dim))
+        return rows.T @ rows
+    # Bartlett: the Cholesky factor has normals below a diagonal of chi variables.
+    factor = np.tril(random.standard_normal((dim, dim)), -1)
+    factor[np.diag_indices(dim)] = np.sqrt(random.chisquare(freedom - np.arange(dim)))
+    return factor @ factor.T
+
+
+def _sum_of_squared_maxima(random: Generator, units: int, actions: int) -> float:
+    """Draw the sum of the squares of `units` maxima of K standard normals."""
+    from scipy.special import ndtri
+
+    if units <= EXACT:
+        maxima = ndtri(random.random(units) ** (1 / actions))
+        return float(maxima @ maxima)
+    mean, variance, third = _squared_maximum_moments(actions)
+    # A shifted gamma has the sum's mean, variance and skewness; beyond that it is normal anyway.
+    shape = 4 * units * variance**3 / third**2
+    scale = third / (2 * variance)
+    return float(units * mean + scale * (random.standard_gamma(shape) - shape))
+
+
+@cache
+def _squared_maximum_moments(actions: int) -> tuple[float, float, float]:
+    """Return mean, variance and third central moment of the squared maximum of K normals."""
+    second, fourth, sixth = (theory.maximum_moment(actions, power) for power in (2, 4, 6))
+    variance = fourth - second**2
+    return second, variance, sixth - 3 * second * fourth + 2 * second**3

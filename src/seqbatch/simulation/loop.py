@@ -1,0 +1,202 @@
+"""Trajectories: policies on grids in an environment."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from seqbatch.core import Contexts, Problem, arguments
+from seqbatch.environments import BLOCK, Block, Environment
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import Grid
+from seqbatch.policies import Feedback, Policy
+from seqbatch.simulation.collapsed import collapses, simulate_collapsed
+from seqbatch.simulation.trajectory import (
+    Floats,
+    Integers,
+    Trajectory,
+    diagnostics,
+    problem_of,
+)
+
+Method = Literal["auto", "direct", "collapsed"]
+
+
+def simulate(
+    policy: Policy,
+    environment: Environment,
+    grid: Grid,
+    *,
+    seed: int | SeedSequence = 0,
+    checkpoints: Sequence[int] = (),
+    method: Method = "auto",
+) -> Trajectory:
+    """Run a policy on a grid in an environment, in memory that does not grow with the units.
+
+    The policy's functions are those that a real campaign calls. The same seed gives every policy
+    the same instance, contexts, noise and draws.
+
+    Parameters
+    ----------
+    policy, environment, grid
+        What to run.
+    seed
+        A number, or a place in a seed tree.
+    checkpoints
+        Units at which to note the regret, besides the batches' ends.
+    method
+        ``"direct"``: unit by unit. ``"collapsed"``: a batch at a time, for greedy policies under
+        independent Gaussian contexts (:mod:`seqbatch.simulation.collapsed`); its regret is the
+        expected one given the estimates. ``"auto"``: collapsed where that applies.
+
+    Examples
+    --------
+    >>> from seqbatch import grids
+    >>> from seqbatch.environments import Gaussian
+    >>> from seqbatch.policies import SBPE
+    >>> grid = grids.minimax(units=20_000, dim=5, batches=3)
+    >>> environment = Gaussian(dim=5, actions=4)
+    >>> simulate(SBPE(), environment, grid, seed=1, method="direct").regret.round(1)
+    array([369.5, 379.6, 384.3])
+    """
+    return simulate_together(
+        [(policy, grid)], environment, seed=seed, checkpoints=checkpoints, method=method
+    )[0]
+
+
+def simulate_together(
+    runs: Sequence[tuple[Policy, Grid]],
+    environment: Environment,
+    *,
+    seed: int | SeedSequence = 0,
+    checkpoints: Sequence[int] = (),
+    method: Method = "auto",
+) -> list[Trajectory]:
+    """Run several policies and grids on one instance, drawing each unit once for all of them.
+
+    Each trajectory is the one that :func:`simulate` gives on its own, to the last bit.
+    """
+    arguments.choice("method", method, get_args(Method))
+    place = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+    marks = np.unique(np.asarray(checkpoints, dtype=np.int64))
+    collapsed = {
+        number: simulate_collapsed(policy, environment, grid, seed=place, checkpoints=marks)
+        for number, (policy, grid) in enumerate(runs)
+        if method == "collapsed" or (method == "auto" and collapses(policy, environment))
+    }
+    rest = [run for number, run in enumerate(runs) if number not in collapsed]
+    direct = iter(_direct(rest, environment, place, marks))
+    return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
+
+
+def _direct(
+    runs: Sequence[tuple[Policy, Grid]],
+    environment: Environment,
+    seed: SeedSequence,
+    marks: Integers,
+) -> list[Trajectory]:
+    """Feed every run with the instance's blocks until all are finished."""
+    instance = environment.instance(seed)
+    going = [
+        _Run(policy, problem_of(environment, grid), instance.theta, marks) for policy, grid in runs
+    ]
+    index = 0
+    while any(not run.finished for run in going):
+        block = instance.block(index)
+        for run in going:
+            if not run.finished:
+                run.feed(block)
+        index += 1
+        if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
+            raise InvalidArgumentError(
+                "environment",
+                f"long enough to fill a grid of {late[0].problem.units} units",
+                f"{late[0].seen} units that count of {late[0].read}",
+                "Where logged data are replayed, only units whose logged action matches count.",
+            )
+    return [run.trajectory() for run in going]
+
+
+class _Run:
+    """One policy on one grid, fed with blocks of units."""
+
+    def __init__(
+        self, policy: Policy, problem: Problem, theta: Floats | None, checkpoints: Integers
+    ) -> None:
+        self.policy, self.problem, self.theta = policy, problem, theta
+        self.state: Any = policy.begin(problem)
+        self.checkpoints = checkpoints[checkpoints <= problem.units]
+        self.batch, self.done = 1, 0
+        self.seen, self.read = 0, 0
+        self.regret, self.reward = 0.0, 0.0
+        self.marks: list[float] = []
+        self.closed: list[tuple[int, float, float, float, float]] = []
+        self.counts = np.zeros((problem.batches, problem.actions), dtype=np.int64)
+
+    @property
+    def finished(self) -> bool:
+        return self.batch > self.problem.batches
+
+    def feed(self, block: Block) -> None:
+        """Take the block's units, through as many batches as they reach."""
+        used = 0
+        while used < len(block) and not self.finished:
+            used += self.take(block, used)
+            if self.done == self.problem.size(self.batch):
+                self.close()
+        self.read += used
+
+    def take(self, block: Block, start: int) -> int:
+        """Assign units of the open batch and learn their outcomes; return how many were read."""
+        wanted = self.problem.size(self.batch) - self.done
+        # Of logged units only some will match, so that all at hand are tried.
+        rows = slice(start, None if block.logged is not None else start + wanted)
+        contexts = Contexts(block.contexts[rows], self.problem)
+        positions = np.arange(self.done, self.done + len(contexts))
+        decision = self.policy.assign(self.state, contexts, block.draws[rows], positions)
+        kept: Any = slice(None)
+        read = len(contexts)
+        if block.logged is not None:
+            kept = np.flatnonzero(block.logged[rows] == decision.actions)[:wanted]
+            read = int(kept[-1]) + 1 if len(kept) == wanted else read
+        actions, means = decision.actions[kept], block.means[rows][kept]
+        gained = means[np.arange(len(actions)), actions]
+        vectors = contexts.chosen(decision.actions)[kept]
+        rewards = gained + block.noise[rows][kept]
+        feedback = Feedback(vectors, actions, decision.groups[kept], rewards)
+        self.state = self.policy.learn(self.state, feedback)
+        self.note(actions, gained, means.max(axis=1) - gained)
+        return read
+
+    def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
+        """Add to the sums, and answer the checkpoints that were passed."""
+        due = self.checkpoints[len(self.marks) :]
+        due = due[due <= self.seen + len(actions)]
+        self.marks += (self.regret + np.cumsum(lost)[due - self.seen - 1]).tolist()
+        self.counts[self.batch - 1] += np.bincount(actions, minlength=self.problem.actions)
+        self.seen += len(actions)
+        self.done += len(actions)
+        self.regret += float(lost.sum())
+        self.reward += float(gained.sum())
+
+    def close(self) -> None:
+        """End the batch, and note what is known after it."""
+        self.state = self.policy.close(self.state)
+        error, eigenvalue = diagnostics(self.state, self.policy, self.theta)
+        self.closed.append((self.seen, self.regret, self.reward, error, eigenvalue))
+        self.batch, self.done = self.batch + 1, 0
+
+    def trajectory(self) -> Trajectory:
+        columns = [np.array(column) for column in zip(*self.closed, strict=True)]
+        return Trajectory(
+            ends=columns[0].astype(np.int64),
+            regret=columns[1],
+            reward=columns[2],
+            counts=self.counts,
+            error=columns[3],
+            eigenvalue=columns[4],
+            checkpoints=self.checkpoints,
+            checkpoint_regret=np.array(self.marks),
+            units_read=self.read,
+        )

@@ -1,0 +1,194 @@
+"""Trials x horizons x environments x policies, paired within a trial."""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.random import SeedSequence
+
+from seqbatch import grids
+from seqbatch.core import arguments
+from seqbatch.environments import Environment
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies import Policy
+from seqbatch.simulation.loop import Method, simulate_together
+from seqbatch.simulation.tasks import Progress, Row, run_tasks
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KINDS = ("uniform", "online", "minimax", "sparse", "geometric")
+COUNTS: dict[str, Callable[..., int]] = {
+    "adversarial": grids.adversarial_batches,
+    "stochastic": grids.stochastic_batches,
+    "problem-dependent": grids.problem_dependent_batches,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRule:
+    """How to make a grid for a horizon: its kind, and how many batches.
+
+    Parameters
+    ----------
+    kind
+        ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"`` or ``"geometric"``.
+    batches
+        A number, or a rule: ``"adversarial"``, ``"stochastic"``, ``"problem-dependent"``.
+    divide
+        Divide the number of batches by this, rounding down.
+    scale
+        For the minimax grid; see :func:`seqbatch.grids.minimax`.
+
+    Examples
+    --------
+    >>> GridRule(kind="minimax", batches="stochastic", scale=0.4).grid(100_000, 10)
+    Grid(units=100000, batches=2, ends=[4000, 100000])
+    """
+
+    kind: str
+    batches: int | str = 2
+    divide: int = 1
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        arguments.choice("kind", self.kind, KINDS)
+        if isinstance(self.batches, str):
+            arguments.choice("batches", self.batches, tuple(COUNTS))
+        arguments.integer("divide", self.divide)
+
+    def grid(self, units: int, dim: int) -> grids.Grid:
+        """Return the grid for `units` units and the paper's dimension d."""
+        if self.kind == "online":
+            return grids.online(units=units)
+        rule = COUNTS.get(str(self.batches))
+        count = rule(units=units, dim=dim) if rule else int(self.batches)
+        batches = max(1, count // self.divide)
+        if self.kind == "uniform":
+            return grids.uniform(units=units, batches=batches)
+        if self.kind == "sparse":
+            return grids.sparse(units=units, sparsity=dim, batches=batches)
+        if self.kind == "geometric":
+            return grids.geometric(units=units, dim=dim, batches=batches)
+        return grids.minimax(units=units, dim=dim, batches=batches, scale=self.scale)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the comparison: a policy and how its grid is made."""
+
+    policy: Policy
+    rule: GridRule
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial in one environment: every line at every horizon, on the same units."""
+
+    environment_name: str
+    environment: Environment
+    lines: tuple[tuple[str, Line], ...]
+    horizons: tuple[int, ...]
+    trial: int
+    seed: int
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """Its name in the run."""
+        return f"{self.environment_name}/{self.trial}"
+
+    def __call__(self) -> list[Row]:
+        """Run every line at every horizon."""
+        models = 1 if self.environment.layout == "shared" else self.environment.actions
+        dim = models * self.environment.dim
+        cases = [
+            (name, line.policy, line.rule.grid(units, dim))
+            for name, line in self.lines
+            for units in self.horizons
+        ]
+        # Names, not places in a list, so that adding an environment changes no other's trials.
+        key = (zlib.crc32(self.environment_name.encode()), self.trial)
+        runs = simulate_together(
+            [(policy, grid) for _, policy, grid in cases],
+            self.environment,
+            seed=SeedSequence(self.seed, spawn_key=key),
+            method=self.method,
+        )
+        return [
+            {
+                "environment": self.environment_name,
+                "policy": name,
+                "units": grid.units,
+                "batches": grid.batches,
+                "trial": self.trial,
+                "regret": float(run.regret[-1]),
+                "reward": float(run.reward[-1]),
+                "error": float(run.error[-1]),
+                "eigenvalue": float(run.eigenvalue[-1]),
+                "ends": run.ends.tolist() if grid.batches <= 100 else [],
+                "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
+            }
+            for (name, _, grid), run in zip(cases, runs, strict=True)
+        ]
+
+
+def sweep(
+    *,
+    environments: Mapping[str, Environment],
+    lines: Mapping[str, Line],
+    horizons: Sequence[int],
+    trials: int,
+    out: str | Path,
+    seed: int = 0,
+    method: Method = "auto",
+    jobs: int = 1,
+    executor: Executor | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> "pl.DataFrame":
+    """Run every line at every horizon in every environment, `trials` times.
+
+    The table has one row for each run. Within a trial all lines see the same instance. Kill it and
+    call it again: finished trials are not repeated, and the table is the same to the last byte.
+
+    Parameters
+    ----------
+    environments, lines
+        By the names that the table uses.
+    horizons
+        Numbers of units T; each is a run of its own.
+    trials
+        How often to repeat.
+    out
+        The folder of the run.
+    seed
+        The root of the seed tree.
+    method
+        See :func:`seqbatch.simulation.simulate`.
+    jobs, executor, report
+        See :func:`seqbatch.simulation.tasks.run_tasks`.
+    """
+    arguments.integer("trials", trials)
+    if not (environments and lines and horizons):
+        raise InvalidArgumentError(
+            "environments, lines and horizons",
+            "not empty",
+            f"{len(environments)}, {len(lines)} and {len(horizons)} of them",
+        )
+    tasks = [
+        Trial(name, environment, tuple(lines.items()), tuple(horizons), trial, seed, method)
+        for name, environment in environments.items()
+        for trial in range(trials)
+    ]
+    declared: Any = (dict(environments), dict(lines), list(horizons), trials, seed, method)
+    return run_tasks(
+        tasks,
+        out=Path(out),
+        declaration=repr(declared),
+        jobs=jobs,
+        executor=executor,
+        report=report,
+    )

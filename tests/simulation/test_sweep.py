@@ -1,0 +1,185 @@
+"""Sweeps are paired, resumable after any death, and the same on one process or two."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.environments import Gaussian, Uniform
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies import RBGL, SBPE, SBUCB
+from seqbatch.simulation import GridRule, Line, paired, slopes, summarise, sweep
+from seqbatch.simulation.sweep import Trial
+
+TWO = GridRule(kind="minimax", batches=2)
+
+
+def arguments(**changes):
+    return {
+        "environments": {
+            "uniform": Uniform(dim=3, actions=3),
+            "gaussian": Gaussian(dim=3, actions=3),
+        },
+        "lines": {
+            "SBPE": Line(SBPE(), TWO),
+            "RBGL": Line(RBGL(), TWO),
+            "SBUCB": Line(SBUCB(gamma=0.5), GridRule(kind="uniform", batches=5)),
+        },
+        "horizons": (500, 1_000, 2_000),
+        "trials": 4,
+        "seed": 7,
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return sweep(**arguments(), out=tmp_path_factory.mktemp("whole"))
+
+
+def test_every_run_is_in_the_table(table):
+    assert len(table) == 2 * 3 * 3 * 4
+    assert table.select("environment", "policy", "units", "trial").is_unique().all()
+    assert set(table["batches"]) == {2, 5}
+    assert (table["regret"] > 0).all()
+
+
+def test_two_processes_or_a_given_executor_give_the_same_bytes(table, tmp_path):
+    sweep(**arguments(), out=tmp_path / "two", jobs=2)
+    with ThreadPoolExecutor(2) as pool:
+        handed = sweep(**arguments(), out=tmp_path / "threads", executor=pool)
+    assert handed.equals(table)
+    again = sweep(**arguments(), out=tmp_path / "one")
+    assert again.equals(table)
+    files = [tmp_path / name / "results.parquet" for name in ("one", "two", "threads")]
+    assert len({file.read_bytes() for file in files}) == 1
+
+
+def test_adding_an_environment_or_trials_changes_no_other_run(table, tmp_path):
+    fewer = arguments(trials=2)
+    del fewer["environments"]["gaussian"]
+    small = sweep(**fewer, out=tmp_path)
+    kept = table.filter((pl.col("environment") == "uniform") & (pl.col("trial") < 2))
+    assert small.equals(kept)
+
+
+def test_progress_is_reported_and_finished_trials_are_not_repeated(tmp_path, monkeypatch):
+    seen = []
+    sweep(**arguments(), out=tmp_path, report=seen.append)
+    assert [progress.done for progress in seen] == list(range(9))
+    assert seen[-1].total == 8
+    monkeypatch.setattr(Trial, "__call__", lambda _: pytest.fail("repeated"))
+    again = []
+    sweep(**arguments(), out=tmp_path, report=again.append)
+    assert [(p.done, p.resumed) for p in again] == [(8, 8)]
+
+
+def test_a_folder_with_another_run_is_refused(tmp_path):
+    sweep(**arguments(trials=1), out=tmp_path)
+    with pytest.raises(InvalidArgumentError, match="which holds another run"):
+        sweep(**arguments(trials=1, seed=8), out=tmp_path)
+
+
+SCRIPT = """
+import sys
+from seqbatch.simulation import sweep
+from tests.simulation.test_sweep import arguments
+if __name__ == "__main__":
+    out, jobs = sys.argv[1:]
+    show = lambda progress: print(progress.done, flush=True)
+    sweep(**arguments(trials=12), out=out, jobs=int(jobs), report=show)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_and_resumed_it_ends_in_the_same_bytes(jobs, tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    command = [sys.executable, str(script)]
+    subprocess.run([*command, str(tmp_path / "whole"), "1"], check=True, env=environment,
+                   capture_output=True)  # fmt: skip
+    killed = tmp_path / "killed"
+    for wanted in (3, 9):
+        process = subprocess.Popen(
+            [*command, str(killed), str(jobs)], stdout=subprocess.PIPE, text=True, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        for line in process.stdout:
+            if int(line) >= wanted:
+                break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert not (killed / "results.parquet").exists()
+    time.sleep(0.1)
+    subprocess.run([*command, str(killed), str(jobs)], check=True, env=environment,
+                   capture_output=True)  # fmt: skip
+    results = [(tmp_path / name / "results.parquet").read_bytes() for name in ("whole", "killed")]
+    assert results[0] == results[1]
+
+
+def made(values, units=(100, 1_000)):
+    return pl.DataFrame(
+        [
+            {"environment": "e", "policy": p, "units": T, "batches": 2, "trial": t, "regret": v}
+            for p, by_units in values.items()
+            for T, by_trial in zip(units, by_units, strict=True)
+            for t, v in enumerate(by_trial)
+        ]
+    )
+
+
+def test_summary():
+    table = made({"a": [[1.0, 3.0], [5.0, 5.0]]})
+    result = summarise(table)
+    assert result["mean"].to_list() == [2.0, 5.0]
+    assert result["sd"].to_list() == pytest.approx([np.sqrt(2), 0.0])
+    # Student's factor for one degree of freedom is 12.706.
+    assert (result["high"] - result["mean"]).to_list() == pytest.approx([12.7062, 0.0], rel=1e-4)
+    single = summarise(made({"a": [[1.0], [2.0]]}))
+    assert single["low"].to_list() == single["high"].to_list() == [1.0, 2.0]
+
+
+def test_slopes():
+    exact = made({"a": [[10.0, 10.0], [100.0, 100.0]], "b": [[2.0, 4.0], [2.0, 4.0]]})
+    result = {row["policy"]: row for row in slopes(exact).iter_rows(named=True)}
+    assert result["a"]["slope"] == pytest.approx(1.0)
+    assert result["a"]["error"] == pytest.approx(0.0)
+    assert result["b"]["slope"] == pytest.approx(0.0, abs=1e-12)
+    # The error is what repeating the trials would show.
+    random = np.random.default_rng(0)
+    values = np.exp(random.normal([[0.0], [np.log(10) / 2]], 0.1, (2, 400)))
+    noisy = slopes(made({"a": values.tolist()}))
+    spread = 0.1 * np.sqrt(2) / np.log(10) / 20
+    assert noisy["error"][0] == pytest.approx(spread, rel=0.1)
+    assert abs(noisy["slope"][0] - 0.5) < 4 * spread
+
+
+def test_paired_differences():
+    table = made({"a": [[1.0, 11.0], [5.0, 6.0]], "b": [[2.0, 12.0], [5.0, 8.0]]})
+    result = paired(table, base="a")
+    assert result["policy"].to_list() == ["b", "b"]
+    assert result["difference"].to_list() == [1.0, 1.0]
+    assert result["error"].to_list() == pytest.approx([0.0, 1.0])
+
+
+def test_grid_rules():
+    assert GridRule(kind="uniform", batches="adversarial").grid(8_124, 234).batches == 3_131
+    halved = GridRule(kind="uniform", batches="adversarial", divide=2).grid(8_124, 234)
+    assert halved.batches == 3_131 // 2
+    assert GridRule(kind="online").grid(9, 3).batches == 9
+    assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
+    assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
+    with pytest.raises(InvalidArgumentError, match="kind must be one of"):
+        GridRule(kind="random")
+    with pytest.raises(InvalidArgumentError, match="batches must be one of"):
+        GridRule(kind="uniform", batches="many")
