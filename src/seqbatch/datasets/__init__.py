@@ -1,0 +1,31 @@
+"""Files a user has, as arrays; nothing is fetched, and what is public is checked before use.
+
+Public files are looked for where ``SEQBATCH_DATA`` says; see :mod:`seqbatch.datasets.files`.
+"""
+
+from seqbatch.datasets.avazu import avazu, avazu_chunks
+from seqbatch.datasets.covertype import covertype
+from seqbatch.datasets.files import DamagedDatasetError, MissingDatasetError
+from seqbatch.datasets.hashed import HashedRows, fit_theta
+from seqbatch.datasets.hillstrom import hillstrom
+from seqbatch.datasets.labelled import Labelled
+from seqbatch.datasets.logged import LoggedExperiment
+from seqbatch.datasets.mushroom import mushroom
+from seqbatch.datasets.synthetic_avazu import SyntheticAvazu
+from seqbatch.datasets.tables import labelled_table
+
+__all__ = [
+    "DamagedDatasetError",
+    "HashedRows",
+    "Labelled",
+    "LoggedExperiment",
+    "MissingDatasetError",
+    "SyntheticAvazu",
+    "avazu",
+    "avazu_chunks",
+    "covertype",
+    "fit_theta",
+    "hillstrom",
+    "labelled_table",
+    "mushroom",
+]

@@ -1,0 +1,65 @@
+"""Logged experiments: each unit got one arm at random, and only that arm's outcome is known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqbatch.datasets.encoding import Floats, Integers
+from seqbatch.environments import ArrayEnvironment
+from seqbatch.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedExperiment:
+    """A randomised experiment as it was logged, in the file's order.
+
+    Parameters
+    ----------
+    features
+        Shape (n, p).
+    actions
+        The arm each unit got, as its place in `names`, shape (n,).
+    rewards
+        The outcome under that arm, shape (n,).
+    names
+        The arms' names, the control first.
+    columns
+        The features' names.
+
+    Examples
+    --------
+    >>> log = LoggedExperiment(
+    ...     np.ones((2, 1)), np.array([1, 0]), np.array([3.0, 0.5]), ("none", "mail"), ("one",)
+    ... )
+    >>> log.environment().rewards.tolist()
+    [[0.0, 3.0], [0.5, 0.0]]
+    """
+
+    features: Floats
+    actions: Integers
+    rewards: Floats
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.actions)
+        wanted = (n, len(self.columns))
+        if np.shape(self.features) != wanted:
+            raise InvalidArgumentError(
+                "features",
+                f"of shape {wanted}: a row for each action and a column for each name",
+                f"shape {np.shape(self.features)}",
+            )
+        if np.shape(self.rewards) != (n,):
+            raise InvalidArgumentError(
+                "rewards", f"one number for each of {n} actions", f"shape {np.shape(self.rewards)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def environment(self) -> ArrayEnvironment:
+        """Return the log as an environment: known outcomes in the arm's column, 0 elsewhere."""
+        table = np.zeros((len(self), len(self.names)))
+        table[np.arange(len(self)), self.actions] = self.rewards
+        return ArrayEnvironment(self.features, table, layout="block", logged=self.actions)

@@ -1,0 +1,44 @@
+"""UCI Mushroom: 8,124 mushrooms, edible or poisonous, by 22 categorical attributes.
+
+J. Schlimmer, UCI Machine Learning Repository, 1987 (CC BY 4.0). Section 6.1 runs K = 2 actions on
+its 117 indicators.
+"""
+
+import numpy as np
+import polars as pl
+
+from seqbatch.datasets.encoding import levels, one_hot, unit_rows
+from seqbatch.datasets.files import public
+from seqbatch.datasets.labelled import Labelled
+
+ATTRIBUTES = (
+    *("cap-shape", "cap-surface", "cap-color", "bruises", "odor"),
+    *("gill-attachment", "gill-spacing", "gill-size", "gill-color"),
+    *("stalk-shape", "stalk-root", "stalk-surface-above-ring", "stalk-surface-below-ring"),
+    *("stalk-color-above-ring", "stalk-color-below-ring", "veil-type", "veil-color"),
+    *("ring-number", "ring-type", "spore-print-color", "population", "habitat"),
+)
+
+
+def mushroom() -> Labelled:
+    """Load Mushroom: all levels one-hot, '?' among them, every row scaled to unit length.
+
+    Levels and classes are in sorted order (class 0 is 'e', edible), rows in the file's.
+
+    Raises
+    ------
+    MissingDatasetError
+        Where agaricus-lepiota.data, plain or compressed, is in none of the folders looked in.
+    DamagedDatasetError
+        Where its checksum is wrong.
+    """
+    schema = dict.fromkeys(("class", *ATTRIBUTES), pl.String)
+    table = pl.read_csv(public("mushroom"), has_header=False, schema=schema)
+    classes, labels = levels(table["class"])
+    encoded = [one_hot(table[name]) for name in ATTRIBUTES]
+    return Labelled(
+        features=unit_rows(np.hstack([indicators for indicators, _ in encoded])),
+        labels=labels,
+        classes=classes,
+        columns=tuple(name for _, names in encoded for name in names),
+    )
