@@ -1,13 +1,47 @@
 """Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
 
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from seqbatch.core import Layout, arguments
 from seqbatch.environments.base import BLOCK, UNITS, Block, Floats, block_draws, branch, generator
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows that are made dense when they are asked for."""
+
+    @property
+    def dim(self) -> int:
+        """The length of a row."""
+
+    def __len__(self) -> int: ...
+
+    def dense(self, indices: NDArray[np.int64]) -> Floats:
+        """Return the rows at `indices`, of any shape, with their length as the last axis."""
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of an array."""
+
+    array: Floats
+
+    @property
+    def dim(self) -> int:
+        """The length of a row."""
+        return int(self.array.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def dense(self, indices: NDArray[np.int64]) -> Floats:
+        """Return the rows at `indices`."""
+        return self.array[indices]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -17,7 +51,7 @@ class FeaturePool:
     Parameters
     ----------
     rows
-        The pool, shape (n, d).
+        The pool, shape (n, d); or one that keeps its rows in another form (:class:`Rows`).
     theta
         The shared parameter, d numbers.
     actions
@@ -32,31 +66,33 @@ class FeaturePool:
     (4096, 2, 3)
     """
 
-    rows: ArrayLike
+    rows: "ArrayLike | Rows"
     theta: ArrayLike
     actions: int = 2
     noise: float = 0.1
     layout: Layout = "shared"
     units: int | None = None
-    _arrays: tuple[Floats, Floats] = field(init=False, repr=False)
+    _parts: tuple["Rows", Floats] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        rows = arguments.floats("rows", self.rows, ("n", "d"))
-        theta = arguments.floats("theta", self.theta, (rows.shape[1],))
+        rows = self.rows
+        if not isinstance(rows, Rows):
+            rows = ArrayRows(arguments.floats("rows", rows, ("n", "d")))
+        theta = arguments.floats("theta", self.theta, (rows.dim,))
         arguments.integer("actions", self.actions, at_least=2)
         arguments.integer("rows", len(rows), at_least=self.actions)
         arguments.number("noise", self.noise, at_least=0)
         arguments.choice("layout", self.layout, ("shared",))
-        object.__setattr__(self, "_arrays", (rows, theta[None, :]))
+        object.__setattr__(self, "_parts", (rows, theta[None, :]))
 
     @property
     def dim(self) -> int:
         """The length of a row."""
-        return int(self._arrays[0].shape[1])
+        return self._parts[0].dim
 
     def instance(self, seed: SeedSequence) -> "PoolInstance":
         """Return draws from the pool."""
-        return PoolInstance(self, seed, self._arrays[1])
+        return PoolInstance(self, seed, self._parts[1])
 
 
 @dataclass(frozen=True)
@@ -70,8 +106,8 @@ class PoolInstance:
     def block(self, index: int) -> Block:
         """Draw distinct rows for each unit of a block."""
         random = generator(branch(self.seed, UNITS, index))
-        rows, _ = self.environment._arrays
-        values = rows[distinct(random, len(rows), (BLOCK, self.environment.actions))]
+        rows, _ = self.environment._parts
+        values = rows.dense(distinct(random, len(rows), (BLOCK, self.environment.actions)))
         return Block(
             contexts=values,
             means=values @ self.theta[0],

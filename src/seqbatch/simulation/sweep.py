@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.random import SeedSequence
 
@@ -76,12 +76,19 @@ class GridRule:
         return grids.minimax(units=units, dim=dim, batches=batches, scale=self.scale)
 
 
+class MakesGrids(Protocol):
+    """A rule of one's own, beside :class:`GridRule`."""
+
+    def grid(self, units: int, dim: int) -> grids.Grid:
+        """Return the grid for `units` units and the paper's dimension d."""
+
+
 @dataclass(frozen=True)
 class Line:
     """A line of the comparison: a policy and how its grid is made."""
 
     policy: Policy
-    rule: GridRule
+    rule: MakesGrids
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,7 @@ class Trial:
     trial: int
     seed: int
     method: Method
+    learn_last: bool
 
     @property
     def name(self) -> str:
@@ -117,6 +125,7 @@ class Trial:
             self.environment,
             seed=SeedSequence(self.seed, spawn_key=key),
             method=self.method,
+            learn_last=self.learn_last,
         )
         return [
             {
@@ -145,6 +154,7 @@ def sweep(
     out: str | Path,
     seed: int = 0,
     method: Method = "auto",
+    learn_last: bool = True,
     jobs: int = 1,
     executor: Executor | None = None,
     report: Callable[[Progress], None] = lambda _: None,
@@ -166,7 +176,7 @@ def sweep(
         The folder of the run.
     seed
         The root of the seed tree.
-    method
+    method, learn_last
         See :func:`seqbatch.simulation.simulate`.
     jobs, executor, report
         See :func:`seqbatch.simulation.tasks.run_tasks`.
@@ -179,11 +189,20 @@ def sweep(
             f"{len(environments)}, {len(lines)} and {len(horizons)} of them",
         )
     tasks = [
-        Trial(name, environment, tuple(lines.items()), tuple(horizons), trial, seed, method)
+        Trial(
+            name,
+            environment,
+            tuple(lines.items()),
+            tuple(horizons),
+            trial,
+            seed,
+            method,
+            learn_last,
+        )
         for name, environment in environments.items()
         for trial in range(trials)
     ]
-    declared: Any = (dict(environments), dict(lines), list(horizons), trials, seed, method)
+    declared: Any = tasks[0], list(environments.items()), trials
     return run_tasks(
         tasks,
         out=Path(out),

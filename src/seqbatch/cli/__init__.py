@@ -1,0 +1,17 @@
+"""The command line: parse, call, print."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say what it lacks."""
+    try:
+        from seqbatch.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "seqbatch":
+            raise
+        sys.exit(
+            f"seqbatch: the command line needs {error.name}, which is not installed. "
+            'Install it with: pip install "seqbatch[lab]"'
+        )
+    app()

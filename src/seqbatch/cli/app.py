@@ -1,0 +1,222 @@
+"""The commands."""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import seqbatch
+from seqbatch import environments as families
+from seqbatch import policies
+from seqbatch.environments.linear import LinearEnvironment
+from seqbatch.errors import SeqbatchError
+from seqbatch.policies.base import BasePolicy
+from seqbatch.simulation import GridRule
+from seqbatch.simulation import Progress as Done
+
+app = typer.Typer(
+    help="Adaptive experiments whose feedback comes in a few batches.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+console, errors = Console(), Console(stderr=True)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+#: Exit codes: 0 done; 1 a claim or check did not hold; 2 bad usage or input; 130 interrupted.
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+@contextmanager
+def kindly() -> Iterator[None]:
+    """Turn the package's errors into one line and an exit code."""
+    try:
+        yield
+    except SeqbatchError as error:
+        errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        errors.print("seqbatch: interrupted; the same command goes on from here.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[Done], None]]:
+    """Show a bar with the time left, on a terminal; elsewhere nothing."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(done: Done) -> None:
+            bar.update(task, total=done.total, completed=done.done)
+
+        yield report
+
+
+def show(title: str, columns: list[str], rows: list[list[Any]], as_json: bool) -> None:
+    """Print a table, for people or for scripts."""
+    if as_json:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=1))
+        return
+    table = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and isinstance(rows[0][index], int | float)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    console.print(table)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(seqbatch.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Adaptive experiments whose feedback comes in a few batches."""
+
+
+@app.command("policies")
+def list_policies(as_json: Json = False) -> None:
+    """List the policies, with their parameters and defaults."""
+    rows = [
+        [name, _first_line(kind), _parameters(kind)]
+        for name in policies.__all__
+        if isinstance(kind := getattr(policies, name), type) and issubclass(kind, BasePolicy)
+    ]
+    show("Policies", ["policy", "what it is", "parameters"], rows, as_json)
+
+
+@app.command("environments")
+def list_environments(as_json: Json = False) -> None:
+    """List the environments, with their parameters and defaults."""
+    rows = [
+        [name, _first_line(kind), _parameters(kind)]
+        for name in families.__all__
+        if isinstance(kind := getattr(families, name), type)
+        and hasattr(kind, "instance")
+        and kind not in (LinearEnvironment, families.Environment)
+    ]
+    show("Environments", ["environment", "what it is", "parameters"], rows, as_json)
+
+
+@app.command()
+def grid(
+    units: Annotated[int, typer.Option(help="T, the number of units.")],
+    kind: Annotated[
+        str, typer.Option(help="uniform, online, minimax, sparse or geometric.")
+    ] = "minimax",
+    dim: Annotated[int, typer.Option(help="d; for sparse the number of nonzeros.")] = 1,
+    batches: Annotated[
+        str, typer.Option(help="A number, or adversarial, stochastic, problem-dependent.")
+    ] = "3",
+    scale: Annotated[
+        float | None, typer.Option(help="For minimax: 0.4 gives Section 6.2's grid.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print when batches end.
+
+    Example: seqbatch grid --units 50000 --dim 10 --batches 3
+    """
+    with kindly():
+        number: int | str = int(batches) if batches.isdigit() else batches
+        made = GridRule(kind=kind, batches=number, scale=scale).grid(units, dim)
+        rows = [
+            [m, end - size + 1, end, size, f"{size / units:.2%}"]
+            for m, (end, size) in enumerate(zip(made.ends, made.sizes, strict=True), start=1)
+        ]
+        show(
+            f"{kind} grid: {made.units:,} units in {made.batches:,} batches",
+            ["batch", "from", "to", "size", "share"],
+            rows,
+            as_json,
+        )
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The experiment's name, or all.")],
+    trials: Annotated[int | None, typer.Option(help="How often to repeat.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out"),
+    jobs: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a figure of the paper: table, picture, and its claims beside what was measured.
+
+    Interrupt it at will: the same command goes on where it stopped.
+    """
+    from seqbatch.lab import EXPERIMENTS, Options
+    from seqbatch.lab import reproduce as run
+
+    if name != "all" and name not in EXPERIMENTS:
+        known = ", ".join([*EXPERIMENTS, "all"])
+        errors.print(f"seqbatch: name must be one of {known}; received {name}.", style="red")
+        raise typer.Exit(BAD_INPUT)
+    files = {}
+    for wanted in list(EXPERIMENTS) if name == "all" else [name]:
+        with kindly(), progress(wanted) as report:
+            options = Options(out=out, trials=trials, quick=quick, jobs=jobs, report=report)
+            files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
+        if not as_json:
+            console.print(Path(files[wanted][-1]).read_text(encoding="utf-8"), markup=False)
+            console.print(*files[wanted], sep="\n", markup=False, highlight=False)
+    if as_json:
+        print(json.dumps(files, indent=1))
+
+
+@app.command()
+def simulate(
+    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/simulate.md.")],
+    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out/simulation"),
+    jobs: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run a comparison of your own: environments, policies, grids, horizons, trials.
+
+    Example: seqbatch simulate comparison.toml --jobs 2
+    """
+    from seqbatch.lab.comparison import compare
+
+    with kindly(), progress(spec.stem) as report:
+        summary, files = compare(spec, out=out, jobs=jobs, report=report)
+    columns = ["environment", "policy", "units", "batches", "trials", "mean", "sd", "low", "high"]
+    rows = [
+        [f"{v:.6g}" if isinstance(v, float) and not as_json else v for v in row]
+        for row in summary.select(columns).iter_rows()
+    ]
+    show("Regret: mean, standard deviation, 95% interval of the mean", columns, rows, as_json)
+    if not as_json:
+        console.print(*files, sep="\n", markup=False, highlight=False)
+
+
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]
+
+
+def _parameters(kind: type) -> str:
+    parts = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        default = parameter.default
+        shown = "" if default is inspect.Parameter.empty else f"={default!r}"
+        parts.append(f"{name}{shown}")
+    return ", ".join(parts)

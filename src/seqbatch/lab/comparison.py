@@ -1,0 +1,132 @@
+"""A user's own comparison, declared in TOML."""
+
+import importlib
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqbatch import environments, policies
+from seqbatch.environments import Environment
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.lab.charts import band_and_line, colour
+from seqbatch.policies import Policy
+from seqbatch.simulation import GridRule, Line, Progress, summarise, sweep
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+KEYS = {"seed", "trials", "horizons", "method", "environments", "lines"}
+
+
+def compare(
+    spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]
+) -> tuple["pl.DataFrame", list[Path]]:
+    """Run the comparison of a TOML file; return its summary and the files written."""
+    declared = _read(spec)
+    table = sweep(
+        environments={
+            name: _made(Environment, environments, f"environments.{name}", parts)
+            for name, parts in declared["environments"].items()
+        },
+        lines={name: _line(name, parts) for name, parts in declared["lines"].items()},
+        horizons=declared["horizons"],
+        trials=declared.get("trials", 20),
+        seed=declared.get("seed", 0),
+        method=declared.get("method", "auto"),
+        out=out / "run",
+        jobs=jobs,
+        report=report,
+    )
+    summary = summarise(table)
+    files = [out / "results.csv", out / "summary.csv", out / "regret.png", out / "regret.html"]
+    flat = [name for name, kind in table.schema.items() if not kind.is_nested()]
+    table.select(flat).write_csv(files[0])
+    summary.write_csv(files[1])
+    picture = _chart(summary)
+    picture.save(files[2], scale_factor=2.0)
+    picture.save(files[3], inline=True)
+    return summary, files
+
+
+def _read(spec: Path) -> dict[str, Any]:
+    try:
+        declared = tomllib.loads(spec.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidArgumentError("spec", "a TOML file", f"{spec}, which is not there") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgumentError("spec", "valid TOML", f"{spec}: {error}") from None
+    for name in ("environments", "lines", "horizons"):
+        if not declared.get(name):
+            raise InvalidArgumentError("spec", f"a file that declares {name}", str(spec))
+    if unknown := sorted(set(declared) - KEYS):
+        raise InvalidArgumentError(
+            "spec", f"made of {', '.join(sorted(KEYS))}", f"{', '.join(unknown)} in {spec}"
+        )
+    return declared
+
+
+def _line(name: str, parts: dict[str, Any]) -> Line:
+    where = f"lines.{name}"
+    if not isinstance(parts.get("grid"), dict):
+        raise InvalidArgumentError(f"{where}.grid", "a table with a kind", parts.get("grid"))
+    policy = _made(
+        Policy, policies, where, {key: value for key, value in parts.items() if key != "grid"}
+    )
+    return Line(policy, _called(GridRule, f"{where}.grid", parts["grid"]))
+
+
+def _made(protocol: Any, module: Any, where: str, parts: dict[str, Any]) -> Any:
+    """Make an object from its `kind`, a name of the module or a dotted path, and parameters."""
+    parameters = dict(parts)
+    kind = parameters.pop("kind", None)
+    if not isinstance(kind, str):
+        raise InvalidArgumentError(f"{where}.kind", "a name or a dotted path", repr(kind))
+    made = _called(_found(kind, module, where), where, parameters)
+    if not isinstance(made, protocol):
+        raise InvalidArgumentError(f"{where}.kind", f"a {protocol.__name__.lower()}", kind)
+    return made
+
+
+def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
+    if kind in module.__all__:
+        return getattr(module, kind)  # type: ignore[no-any-return]
+    path, _, name = kind.rpartition(".")
+    try:
+        return getattr(importlib.import_module(path), name)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError, ValueError):
+        known = ", ".join(n for n in module.__all__ if n[0].isupper())
+        raise InvalidArgumentError(
+            f"{where}.kind",
+            f"one of {known}, or the dotted path of a class that can be imported",
+            kind,
+        ) from None
+
+
+def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) -> Any:
+    try:
+        return make(**parameters)
+    except TypeError as error:
+        raise InvalidArgumentError(where, f"parameters of {make.__name__}", str(error)) from None
+
+
+def _chart(summary: "pl.DataFrame") -> "alt.TopLevelMixin":
+    import altair as alt
+    import polars as pl
+
+    names = list(dict.fromkeys(summary["policy"]))
+    panels = [
+        band_and_line(
+            summary.filter(pl.col("environment") == environment),
+            x=alt.X("units:Q", title="horizon T (units)", scale=alt.Scale(zero=False)),
+            y="mean",
+            low="low",
+            high="high",
+            colour=colour("policy", names),
+            title="regret (mean and 95% interval)",
+        ).properties(width=420, height=280, title=environment)
+        for environment in dict.fromkeys(summary["environment"])
+    ]
+    chart: alt.ConcatChart = alt.concat(*panels, columns=2)
+    return chart

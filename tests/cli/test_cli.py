@@ -1,0 +1,96 @@
+"""What a person types and sees."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import seqbatch
+from seqbatch.cli.app import app
+from tests.lab.test_lab import SPEC
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_version():
+    assert run("--version").stdout.strip() == seqbatch.__version__
+
+
+def test_grid():
+    assert "3,485" in run("grid", "--units", "50000", "--dim", "10", "--batches", "3").stdout
+    rows = json.loads(
+        run("grid", "--units", "8124", "--dim", "234", "--kind", "uniform",
+            "--batches", "adversarial", "--json").stdout
+    )  # fmt: skip
+    assert len(rows) == 3_131
+    assert rows[-1]["to"] == 8_124
+    assert rows[0] == {"batch": 1, "from": 1, "to": 2, "size": 2, "share": "0.02%"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("grid", "--units", "50", "--dim", "10"), "units must be at least dim^2 = 100"),
+        (("grid", "--units", "50", "--kind", "round"), "kind must be one of"),
+        (("grid", "--units", "50", "--batches", "some"), "batches must be one of"),
+        (("reproduce", "fig9"), "name must be one of"),
+        (("simulate", "nowhere.toml"), "which is not there"),
+    ],
+)
+def test_bad_input_gets_one_line_and_code_2(words, message):
+    result = run(*words, code=2)
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+
+
+def test_lists():
+    names = {row["policy"] for row in json.loads(run("policies", "--json").stdout)}
+    assert {"SBUCB", "BPE", "Oracle"} <= names
+    names = {row["environment"] for row in json.loads(run("environments", "--json").stdout)}
+    assert {"Gaussian", "WorstCase", "FeaturePool"} <= names
+    assert "LinearEnvironment" not in names
+    assert "SBUCB" in run("policies").stdout
+
+
+def test_simulate(tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SPEC, encoding="utf-8")
+    result = run("simulate", str(spec), "--out", str(tmp_path / "out"), "--json")
+    rows = json.loads(result.stdout)
+    assert len(rows) == 4
+    assert rows[0]["trials"] == 3
+    again = run("simulate", str(spec), "--out", str(tmp_path / "out"))
+    assert "greedy" in again.stdout
+
+
+def test_reproduce(tmp_path, monkeypatch):
+    from seqbatch.lab import batches
+
+    monkeypatch.setattr(batches, "COUNTS", {batches.ADVERSARY: (2,), batches.STOCHASTIC: (2,)})
+    words = ("reproduce", "batches", "--quick", "--trials", "2", "--out", str(tmp_path))
+    assert "did not hold" in run(*words).stdout or "held" in run(*words).stdout
+    files = json.loads(run(*words, "--json").stdout)["batches"]
+    assert all(Path(file).exists() for file in files)
+
+
+def test_the_command_is_installed_and_completes():
+    command = Path(sys.executable).with_name("seqbatch")
+    shown = subprocess.run([command, "--help"], capture_output=True, text=True, check=True).stdout
+    for name in ("reproduce", "simulate", "policies", "environments", "grid", "--show-completion"):
+        assert name in shown
+
+
+def test_every_command_is_documented():
+    page = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        assert f"seqbatch {name}" in page, name

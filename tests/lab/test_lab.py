@@ -1,0 +1,205 @@
+"""The lab at a small size: files, claims, resumption; and comparisons of one's own."""
+
+import json
+import textwrap
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.datasets import Labelled
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.lab import EXPERIMENTS, Batches, Claim, Figure1, Figure2, Options, figure1, reproduce
+from seqbatch.lab import batches as batches_module
+from seqbatch.lab import figure2 as figure2_module
+from seqbatch.lab import figure3 as figure3_module
+from seqbatch.lab.comparison import compare
+from seqbatch.simulation import Progress
+
+
+def check_files(files, name):
+    endings = [file.name.removeprefix(f"{name}.") for file in files]
+    assert endings == ["parquet", "csv", "png", "svg", "html", "claims.md"]
+    assert files[2].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in files[3].read_text(encoding="utf-8")
+    page = files[4].read_text(encoding="utf-8")
+    assert 'src="http' not in page  # the page opens without a network
+    assert "| held |" in files[5].read_text(encoding="utf-8") or "hold" in files[5].read_text()
+    assert len(pl.read_parquet(files[0])) == len(pl.read_csv(files[1]))
+
+
+@pytest.fixture
+def labelled(monkeypatch):
+    """Stand-ins for the public data: separable classes in a few features."""
+    random = np.random.default_rng(0)
+
+    def made(name):
+        classes = 2 if name == "mushroom" else 7
+        labels = random.integers(0, classes, 3_000)
+        features = np.eye(classes)[labels] + 0.3 * random.standard_normal((3_000, classes))
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        return Labelled(features, labels, tuple("abcdefg"[:classes]), tuple("abcdefg"[:classes]))
+
+    data = {name: made(name) for name in ("mushroom", "covertype")}
+    monkeypatch.setattr(figure1, "_data", data.__getitem__)
+    sizes = {"mushroom": (300, 1_000, 3_000), "covertype": (300, 1_000, 3_000)}
+    monkeypatch.setattr(figure1, "QUICK", sizes)
+
+
+@pytest.mark.parametrize("dataset", ["mushroom", "covertype"])
+def test_figure_1(dataset, labelled, tmp_path):  # noqa: ARG001
+    files = reproduce(Figure1(dataset), Options(out=tmp_path, quick=True))
+    check_files(files, f"fig1-{dataset}")
+    table = pl.read_parquet(files[0])
+    assert len(table) == 3 * (3 if dataset == "mushroom" else 10)
+    final = table.filter((pl.col("units") == 3_000) & (pl.col("policy") == "LinUCB"))
+    assert final["accuracy"][0] > 0.8
+    assert final["batches"][0] == 3_000
+
+
+def test_figure_1_reads_m_both_ways():
+    rules = {name: rule.divide for name, (_, rule) in Figure1("covertype").lines().items()}
+    assert rules["SBUCB, M"] == 1
+    assert rules["SBUCB, M/8"] == 8
+    assert rules["SBUCB, M as in the text"] == 10
+    assert rules["SBUCB, M/8 as in the text"] == 80
+    text = Figure1("covertype").lines()["SBUCB, M as in the text"][1]
+    assert text.grid(581_012, 378).batches == 4_821
+
+
+def test_figure_2(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 2_000, 4_000))
+    monkeypatch.setattr(figure2_module, "tuned", partial(figure2_module.tuned, trials=3))
+    seen = []
+    options = Options(out=tmp_path, trials=2, report=seen.append)
+    files = reproduce(Figure2(), options)
+    check_files(files, "fig2")
+    table = pl.read_parquet(files[0])
+    assert set(table["policy"]) == {"SBPE", "BPE", "RBGL", "LBGL", "SBPE, best grid"}
+    assert set(table["environment"]) == {"Gaussian", "uniform", "sphere", "Student t"}
+    assert seen[-1] == Progress(8, 8, 0)
+    reproduce(Figure2(), options)
+    assert seen[-1] == Progress(8, 8, 8)
+
+
+def test_tuned_grids_are_no_worse_than_the_papers_on_the_instance():
+    from seqbatch import grids
+    from seqbatch.environments import Gaussian
+    from seqbatch.policies import SBPE
+    from seqbatch.simulation import simulate
+
+    units = 20_000
+    best = figure2_module.tuned([units], trials=60).grid(units, 10)
+    paper = grids.minimax(units=units, dim=10, batches=2, scale=0.4)
+    environment = Gaussian(dim=10, actions=10)
+    regret = {
+        grid: np.mean([simulate(SBPE(), environment, grid, seed=s).regret[-1] for s in range(300)])
+        for grid in (best, paper)
+    }
+    assert regret[best] < regret[paper]
+
+
+def test_figure_3(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure3_module, "QUICK_POOL", 5_000)
+    monkeypatch.setattr(figure3_module, "QUICK_HORIZONS", (4_000, 8_000))
+    monkeypatch.setenv("SEQBATCH_DATA", str(tmp_path / "nothing"))
+    files = reproduce(EXPERIMENTS["fig3"], Options(out=tmp_path, quick=True, trials=2))
+    check_files(files, "fig3")
+    assert len(pl.read_parquet(files[0])) == 5 * 2 * 2
+    assert "generated rows of Avazu's shape" in files[5].read_text(encoding="utf-8")
+
+
+def test_batches(tmp_path, monkeypatch):
+    counts = {batches_module.ADVERSARY: (1, 20, 500), batches_module.STOCHASTIC: (1, 3, 20)}
+    monkeypatch.setattr(batches_module, "COUNTS", counts)
+    monkeypatch.setattr(batches_module, "UNITS", 3_000)
+    files = reproduce(Batches(), Options(out=tmp_path, trials=3))
+    check_files(files, "batches")
+    table = pl.read_parquet(files[0])
+    assert (table["bound"] > 0).all()
+    means = table.group_by("environment", "batches").agg(pl.col("regret", "bound").mean())
+    worst = means.filter(pl.col("environment") == batches_module.ADVERSARY)
+    assert (worst["regret"] >= 0.9 * worst["bound"]).all()
+
+
+def test_claims_that_do_not_hold_are_said(tmp_path):
+    class Sober:
+        name, title = "sober", "A sober look"
+
+        def run(self, options):  # noqa: ARG002
+            return pl.DataFrame({"x": [1.0], "y": [2.0]})
+
+        def chart(self, table):
+            import altair as alt
+
+            return alt.Chart({"values": table.to_dicts()}).mark_point().encode(x="x:Q", y="y:Q")
+
+        def claims(self, table):  # noqa: ARG002
+            return [Claim("here", "more", "less", False), Claim("there", "much", "?", None)]
+
+    page = reproduce(Sober(), Options(out=tmp_path))[-1].read_text(encoding="utf-8")
+    assert "| here | more | less | **did not hold** |" in page
+    assert "| there | much | ? | cannot be judged |" in page
+
+
+SPEC = """
+seed = 5
+trials = 3
+horizons = [400, 800]
+
+[environments.round]
+kind = "Sphere"
+dim = 3
+actions = 3
+
+[lines.greedy]
+kind = "SBPE"
+grid = {kind = "minimax", batches = 2}
+
+[lines.mine]
+kind = "seqbatch.policies.RBGL"
+ridge = 2.0
+grid = {kind = "uniform", batches = 4}
+"""
+
+
+def written(path, text):
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def test_a_comparison_of_ones_own(tmp_path):
+    spec = written(tmp_path / "spec.toml", SPEC)
+    summary, files = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert len(summary) == 4
+    assert set(summary["policy"]) == {"greedy", "mine"}
+    assert all(file.exists() for file in files)
+    assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[environments.round]", "[environments.round"), "spec must be valid TOML"),
+        (('kind = "Sphere"', 'kind = "Torus"'), "environments.round.kind must be one of"),
+        (('kind = "Sphere"', "size = 3"), "environments.round.kind must be a name"),
+        (('kind = "SBPE"', 'kind = "Sphere"'), "lines.greedy.kind must be one of"),
+        (("ridge = 2.0", "rigde = 2.0"), "lines.mine must be parameters of RBGL"),
+        (("ridge = 2.0", "ridge = -1"), "ridge must be a finite number above 0"),
+        (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid must be a table"),
+        (("trials = 3", "repeats = 3"), "repeats in"),
+        (("horizons = [400, 800]", ""), "declares horizons"),
+        (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine"),
+    ],
+)
+def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_path):
+    spec = written(tmp_path / "spec.toml", SPEC.replace(*change))
+    with pytest.raises(InvalidArgumentError, match=message):
+        compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_spec_is_refused(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="which is not there"):
+        compare(tmp_path / "no.toml", out=tmp_path, jobs=1, report=lambda _: None)
