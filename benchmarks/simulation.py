@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 from numpy.random import SeedSequence
+from numpy.typing import NDArray
 
 from seqbatch import grids
 from seqbatch.environments import (
@@ -38,7 +39,8 @@ POLICIES: dict[str, Policy] = {
 def plain_loop(block: Block, units: int, gamma: float) -> float:
     """Play SBUCB (greedy where gamma is 0) one unit at a time in two batches; return the regret."""
     A, b, theta = np.eye(DIM), np.zeros(DIM), np.zeros(DIM)
-    inverse, regret = np.eye(DIM), 0.0
+    inverse: NDArray[np.float64] = np.eye(DIM)
+    regret = 0.0
     for t in range(units):
         scores = [float(x @ theta + gamma * np.sqrt(x @ inverse @ x)) for x in block.contexts[t]]
         action = int(np.argmax(scores))
@@ -47,7 +49,7 @@ def plain_loop(block: Block, units: int, gamma: float) -> float:
         b += (block.means[t, action] + block.noise[t]) * x
         regret += float(block.means[t].max() - block.means[t, action])
         if t == units // 4:
-            inverse = np.linalg.inv(A)
+            inverse = np.linalg.inv(A).astype(np.float64)
             theta = inverse @ b
     return regret
 

@@ -6,7 +6,9 @@
     ├── InvalidArgumentError   (also a ValueError)    a value breaks a stated rule
     │   └── InvalidGridError                          a grid that cannot exist
     ├── BatchRuleError         (also a RuntimeError)  feedback or units at the wrong time
-    └── LearnerFileError       (also a ValueError)    a saved learner that cannot be read
+    ├── LearnerFileError       (also a ValueError)    a saved learner that cannot be read
+    ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is not as it should be
+    └── checks.PolicyCheckError, EnvironmentCheckError       a rule of the conformance checks broken
     RankDeficiencyWarning      (a UserWarning)        the data do not determine every parameter
 
 Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing.

@@ -50,7 +50,8 @@ class Batched:
             policy = SBUCB(gamma=1.0, ties="random")
             bound = theory.adversarial_lower_bound_on(grid, dim=DIM)
         else:
-            grid = _stochastic_grid(self.batches)
+            # Geometric for every M, so that the curve shows batches and not a change of grid.
+            grid = grids.geometric(units=UNITS, dim=DIM, batches=self.batches)
             environment, policy = Gaussian(dim=DIM, actions=2, kappa=1.0), SBPE()
             bound = theory.certified_lower_bound_on(grid, dim=DIM, actions=2)
         return [
@@ -69,13 +70,6 @@ class Batched:
             }
             for trial in range(self.trials)
         ]
-
-
-def _stochastic_grid(batches: int) -> grids.Grid:
-    # With many batches the minimax grid has no room left for more: a geometric one goes on.
-    if batches <= 5:
-        return grids.minimax(units=UNITS, dim=DIM, batches=batches)
-    return grids.geometric(units=UNITS, dim=DIM, batches=batches)
 
 
 @dataclass(frozen=True)

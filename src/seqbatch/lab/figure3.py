@@ -23,7 +23,7 @@ POOL, DIM, NOISE, TRIALS = 40_428_967, 40, 0.1, 50
 HORIZONS = (100_000, 330_000, 1_100_000, 3_700_000, 12_000_000, POOL)
 QUICK_POOL, QUICK_HORIZONS = 200_000, (20_000, 60_000, 180_000)
 #: LBGL's multiplier; at 1 the penalty leaves nothing of parameters of this size.
-LASSO_SCALE = 0.02
+LASSO_SCALE = 0.002
 
 
 @cache
