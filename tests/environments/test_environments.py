@@ -273,3 +273,36 @@ def test_checkpoints():
     assert run.checkpoints.tolist() == [1, 100, BLOCK, BLOCK + 1]
     assert run.checkpoint_regret[1] == pytest.approx(run.regret[0])
     assert (np.diff(run.checkpoint_regret) >= -1e-9).all()
+
+
+def test_a_pool_may_keep_its_rows_in_another_form():
+    class Halved:
+        """Rows kept at half their size."""
+
+        dim = 3
+
+        def __init__(self, array):
+            self.array = array / 2
+
+        def __len__(self):
+            return len(self.array)
+
+        def dense(self, indices):
+            return 2 * self.array[indices]
+
+    rows = random.standard_normal((40, 3))
+    plain, other = (FeaturePool(rows=r, theta=[1.0, 0.0, 2.0]) for r in (rows, Halved(rows)))
+    blocks = [kind.instance(SeedSequence(1)).block(3) for kind in (plain, other)]
+    assert np.array_equal(blocks[0].contexts, blocks[1].contexts)
+    checks.check_environment(other)
+
+
+@pytest.mark.parametrize("policy", [SBUCB(gamma=0.5), ThompsonSampling(samples=16)], ids=str)
+def test_the_last_batch_need_not_be_learned_from(policy):
+    environment, grid = Uniform(dim=3, actions=3), grids.explicit([100, 700, 9_000])
+    whole, short = (
+        simulate(policy, environment, grid, seed=2, learn_last=learn) for learn in (True, False)
+    )
+    assert np.array_equal(whole.regret, short.regret)
+    assert np.array_equal(whole.counts, short.counts)
+    assert short.error[2] == short.error[1] != whole.error[2]
