@@ -64,7 +64,7 @@ def rows() -> list[tuple[str, str, str, str, str]]:
         block = instance.block(0)
         for label, policy in POLICIES.items():
             gamma = 1.0 if label == "SBUCB" else 0.0
-            simulate(policy, environment, grids.explicit([10, 20]), method="direct")
+            simulate(policy, environment, grids.explicit([100, 200]), method="direct")
             seconds = _seconds(
                 lambda p=policy, e=environment: simulate(p, e, grid, method="direct")
             )

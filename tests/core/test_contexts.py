@@ -35,14 +35,21 @@ def test_scores_and_chosen_rows_equal_the_dense_form(layout):
 
 
 @pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
-def test_means_under_many_parameters(layout):
-    shape = (9, 3) if layout == "block" else (9, 4, 3)
-    contexts = Contexts.of(random.standard_normal(shape), problem(layout))
-    models = 1 if layout == "shared" else 4
-    thetas = random.standard_normal((5, models, 3))
-    result = contexts.means_under(thetas)
-    for s in range(5):
-        np.testing.assert_allclose(result[:, s], contexts.means(thetas[s]), rtol=1e-12)
+@pytest.mark.parametrize("units", [1, 64, 150])
+def test_shares_of_being_best(layout, units):
+    shape = (units, 3) if layout == "block" else (units, 4, 3)
+    values = random.standard_normal(shape)
+    values[0] = 0.0  # all actions tie
+    contexts = Contexts.of(values, problem(layout))
+    thetas = random.standard_normal((50, 1 if layout == "shared" else 4, 3))
+    means = np.stack([contexts.means(theta) for theta in thetas], axis=1)
+    lowest = np.stack([(means.argmax(axis=2) == a).mean(axis=1) for a in range(4)], axis=1)
+    assert np.array_equal(contexts.best_shares(thetas, split_ties=False), lowest)
+    tied = means == means.max(axis=2, keepdims=True)
+    split = (tied / tied.sum(axis=2, keepdims=True)).mean(axis=1)
+    np.testing.assert_allclose(contexts.best_shares(thetas, split_ties=True), split, rtol=1e-12)
+    assert contexts.best_shares(thetas, split_ties=True)[0].tolist() == [0.25] * 4
+    assert lowest[0].tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_chosen_is_a_copy():

@@ -79,23 +79,17 @@ class Contexts:
         kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
         return means, widths
 
-    def means_under(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return <x, theta> for each of S parameters (S, models, dim), shape (n, S, K)."""
+    def best_shares(self, thetas: NDArray[np.float64], *, split_ties: bool) -> NDArray[np.float64]:
+        """Return the share of parameters (S, models, dim) under which each action is best, (n, K).
+
+        Among equal actions the lowest counts, or each in part.
+        """
         from seqbatch.core import kernels
 
-        n, (samples, models, dim), K = len(self), thetas.shape, self.problem.actions
-        if self.problem.layout == "block":
-            flat = np.empty((n, samples * models))
-            kernels.means(self.rows(), thetas.reshape(-1, dim), flat)
-            return flat.reshape(n, samples, K)
-        out = np.empty((n, samples, K))
-        column = np.empty((n, samples))
-        for action in range(K):
-            rows = np.ascontiguousarray(self.values[:, action : action + 1, :])
-            theta = np.ascontiguousarray(thetas[:, min(action, models - 1)])
-            kernels.means(rows, theta, column)
-            out[:, :, action] = column
-        return out
+        self._check_theta(thetas[0])
+        shares = np.empty((len(self), self.problem.actions))
+        kernels.best_shares(self.rows(), np.ascontiguousarray(thetas), split_ties, shares)
+        return shares
 
     def dense(self) -> NDArray[np.float64]:
         """Return the contexts as the paper writes them, shape (n, K, parameters).

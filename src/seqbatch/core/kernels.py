@@ -145,6 +145,50 @@ def means(rows: Floats, theta: Floats, out: Floats) -> None:
 
 
 @njit(**OPTIONS)
+def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) -> None:
+    """Fill, for each unit and action, the share of parameters under which the action is best.
+
+    thetas is (samples, models, dim). Among equal actions the lowest counts, or each in part.
+    """
+    units, slots, dim = rows.shape
+    samples, models = thetas.shape[0], thetas.shape[1]
+    columns = shares.shape[1]
+    tiles, means = np.empty((slots, dim, TILE)), np.empty((columns, TILE))
+    counts, top, left = np.empty((columns, TILE)), np.empty(TILE), np.empty(TILE)
+    for start in range(0, units, TILE):
+        stop = min(start + TILE, units)
+        lanes = -(-(stop - start) // STEP) * STEP
+        for slot in range(slots):
+            _load(rows, start, stop, slot, lanes, tiles[slot])
+        counts[:] = 0.0
+        for sample in range(samples):
+            for a in range(columns):
+                tile, theta = tiles[min(a, slots - 1)], thetas[sample, min(a, models - 1)]
+                _mean(tile, theta, lanes, means[a])
+            for lane in range(lanes):
+                top[lane] = means[0, lane]
+                left[lane] = 0.0 if split_ties else 1.0
+            for a in range(1, columns):
+                for lane in range(lanes):
+                    top[lane] = max(top[lane], means[a, lane])
+            if split_ties:
+                for a in range(columns):
+                    for lane in range(lanes):
+                        left[lane] += 1.0 if means[a, lane] == top[lane] else 0.0
+            for a in range(columns):
+                for lane in range(lanes):
+                    won = 1.0 if means[a, lane] == top[lane] else 0.0
+                    if split_ties:
+                        counts[a, lane] += won / left[lane]
+                    else:
+                        counts[a, lane] += won * left[lane]
+                        left[lane] -= won * left[lane]
+        for a in range(columns):
+            for lane in range(stop - start):
+                shares[start + lane, a] = counts[a, lane] / samples
+
+
+@njit(**OPTIONS)
 def _add_eight(target: Floats, rows: Floats, order: Integers) -> None:
     # Eight rows' outer products into the lower triangle, two lines of it at a time. A pair of lines
     # may spill one place over the diagonal; the mirror in `accumulate` overwrites that.

@@ -78,21 +78,15 @@ class ThompsonSampling(LinearPolicy):
         return replace(state, estimates=(posterior, self._draws(posterior, state.batch + 1)))
 
     def prefer(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
+        self,
+        state: State,
+        contexts: Contexts,
+        ranking: Ranking,  # noqa: ARG002
+        draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Give each action the share of posterior draws under which it is best."""
         thetas = state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
-        shares = np.empty_like(ranking.scores)
-        step = max(1, 2**21 // (self.samples * state.problem.actions))
-        for start in range(0, len(contexts), step):
-            piece = Contexts(contexts.values[start : start + step], contexts.problem)
-            means = piece.means_under(thetas)
-            if self.ties == "lowest":
-                wins = means.argmax(axis=2)[:, :, None] == np.arange(state.problem.actions)
-            else:
-                wins = means == means.max(axis=2, keepdims=True)
-            shares[start : start + step] = (wins / wins.sum(axis=2, keepdims=True)).mean(axis=1)
-        return pick(shares, draws)
+        return pick(contexts.best_shares(thetas, split_ties=self.ties == "random"), draws)
 
     def _draws(self, posterior: Estimate, batch: int) -> Estimate:
         """Return draws as an estimate without widths, the models of one draw after another."""
