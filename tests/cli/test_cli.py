@@ -52,6 +52,20 @@ def test_bad_input_gets_one_line_and_code_2(words, message):
     assert "Traceback" not in result.output
 
 
+def test_all_goes_on_past_missing_data(tmp_path, monkeypatch):
+    from seqbatch import lab
+    from seqbatch.lab import batches
+
+    monkeypatch.setenv("SEQBATCH_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setattr(batches, "COUNTS", {batches.ADVERSARY: (2,), batches.STOCHASTIC: (2,)})
+    kept = {name: lab.EXPERIMENTS[name] for name in ("fig1-mushroom", "batches")}
+    monkeypatch.setattr(lab, "EXPERIMENTS", kept)
+    result = run("reproduce", "all", "--quick", "--trials", "2", "--out", str(tmp_path), "--json",
+                 code=2)  # fmt: skip
+    assert list(json.loads(result.stdout)) == ["batches"]
+    assert "agaricus-lepiota" in result.stderr
+
+
 def test_lists():
     names = {row["policy"] for row in json.loads(run("policies", "--json").stdout)}
     assert {"SBUCB", "BPE", "Oracle"} <= names

@@ -22,8 +22,19 @@ from seqbatch.environments import (
     classification,
 )
 from seqbatch.environments.pool import distinct
-from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies import SBUCB, LinUCB, SupSBUCB, ThompsonSampling, UniformRandom
+from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    EpsilonGreedy,
+    LinUCB,
+    SupSBUCB,
+    ThompsonSampling,
+    UniformRandom,
+)
 from seqbatch.simulation import simulate, simulate_together
 
 random = np.random.default_rng(0)
@@ -144,9 +155,15 @@ def test_adversary_hides_the_payoff_until_each_batch_is_over(ends, dim):
         SupSBUCB(gamma=0.3, ties="random"),
         ThompsonSampling(samples=64),
         UniformRandom(),
+        SBPE(ties="random"),
+        BPE(first="uniform", ties="random"),
+        RBGL(ties="random"),
+        LBGL(scale=0.01, ties="random"),
+        EpsilonGreedy(ties="random"),
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 def test_no_policy_beats_the_certified_bound_against_the_adversary(policy, batches):
     grid = grids.uniform(units=600, batches=batches)
     environment = WorstCase(ends=grid.ends, dim=10, noise=0.1)
@@ -181,6 +198,7 @@ def test_logged_data_count_only_where_the_action_matches():
     assert run.counts.sum() == 6_000
     assert run.units_read == pytest.approx(3 * 6_000, rel=0.05)
     assert run.reward[-1] / 6_000 == pytest.approx(truth.mean(), abs=0.02)
+    assert np.isnan(run.regret).all()
     with pytest.raises(InvalidArgumentError, match="long enough to fill a grid of 20000 units"):
         simulate(UniformRandom(), environment, grids.explicit([20_000]))
 
@@ -306,3 +324,35 @@ def test_the_last_batch_need_not_be_learned_from(policy):
     assert np.array_equal(whole.regret, short.regret)
     assert np.array_equal(whole.counts, short.counts)
     assert short.error[2] == short.error[1] != whole.error[2]
+
+
+def test_replayed_units_enter_bpes_intervals_by_their_place_among_those_that_count():
+    n = 6_000
+    logged = random.integers(0, 3, n)
+    x, table = random.standard_normal((n, 2)), random.standard_normal((n, 3))
+    environment = ArrayEnvironment(x, table, layout="block", logged=logged)
+    seen = []
+
+    class Watching(BPE):
+        def learn(self, state, feedback):
+            if state.batch == 1:
+                seen.append(feedback.groups)
+            return super().learn(state, feedback)
+
+    with pytest.warns(RankDeficiencyWarning):
+        simulate(Watching(), environment, grids.explicit([300, 500]), seed=1)
+    groups = np.concatenate(seen)
+    assert len(groups) == 300
+    assert (groups == 0).sum() == 150
+
+
+def test_seeds_of_spawned_children_are_kept_apart():
+    root = SeedSequence(1)
+    theta = Sphere(dim=3, actions=2).instance(root.spawn(2)[1]).theta[0]
+    x = Gaussian(dim=3, actions=2, kappa=1.0).instance(root).block(0).contexts[0, 0]
+    assert not np.allclose(np.abs(theta @ x), np.linalg.norm(x))
+
+
+def test_checkpoints_start_at_one():
+    with pytest.raises(InvalidArgumentError, match="checkpoints must be a whole number of at"):
+        simulate(SBUCB(), Uniform(dim=2, actions=2), grids.explicit([9]), checkpoints=[0])

@@ -25,7 +25,11 @@ def check_files(files, name):
     assert "<svg" in files[3].read_text(encoding="utf-8")
     page = files[4].read_text(encoding="utf-8")
     assert 'src="http' not in page  # the page opens without a network
-    assert "| held |" in files[5].read_text(encoding="utf-8") or "hold" in files[5].read_text()
+    claims = files[5].read_text(encoding="utf-8").splitlines()
+    assert claims[0].startswith("# ")
+    verdicts = ("| held |", "| **did not hold** |", "| cannot be judged |")
+    assert all(line.endswith(verdicts) for line in claims[6:])
+    assert len(claims) > 7
     assert len(pl.read_parquet(files[0])) == len(pl.read_csv(files[1]))
 
 
@@ -164,6 +168,23 @@ grid = {kind = "uniform", batches = 4}
 """
 
 
+def test_a_class_beside_the_spec_is_found(tmp_path):
+    written(
+        tmp_path / "mine_beside.py",
+        """
+        from seqbatch.policies import SBPE
+
+        class Own(SBPE):
+            pass
+        """,
+    )
+    spec = written(tmp_path / "spec.toml", SPEC.replace("seqbatch.policies.RBGL", "mine_beside.Own")
+                   .replace("ridge = 2.0", ""))  # fmt: skip
+    for _ in range(2):
+        summary, _ = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert "mine" in set(summary["policy"])
+
+
 def written(path, text):
     path.write_text(textwrap.dedent(text), encoding="utf-8")
     return path
@@ -191,6 +212,9 @@ def test_a_comparison_of_ones_own(tmp_path):
         (("trials = 3", "repeats = 3"), "repeats in"),
         (("horizons = [400, 800]", ""), "declares horizons"),
         (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine"),
+        (("horizons = [400, 800]", "horizons = 5"), "horizons must be a list"),
+        (("horizons = [400, 800]", "horizons = [0]"), "horizons must be a whole number"),
+        (("seed = 5", "seed = -1"), "seed must be a whole number"),
     ],
 )
 def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_path):

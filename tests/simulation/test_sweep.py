@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.environments import Gaussian, Uniform
+from seqbatch.environments import FeaturePool, Gaussian, Uniform
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies import RBGL, SBPE, SBUCB
 from seqbatch.simulation import GridRule, Line, paired, slopes, summarise, sweep
@@ -146,7 +146,7 @@ def test_summary():
     # Student's factor for one degree of freedom is 12.706.
     assert (result["high"] - result["mean"]).to_list() == pytest.approx([12.7062, 0.0], rel=1e-4)
     single = summarise(made({"a": [[1.0], [2.0]]}))
-    assert single["low"].to_list() == single["high"].to_list() == [1.0, 2.0]
+    assert single["low"].to_list() == single["high"].to_list() == [None, None]
 
 
 def test_slopes():
@@ -162,6 +162,74 @@ def test_slopes():
     spread = 0.1 * np.sqrt(2) / np.log(10) / 20
     assert noisy["error"][0] == pytest.approx(spread, rel=0.1)
     assert abs(noisy["slope"][0] - 0.5) < 4 * spread
+
+
+def test_the_error_of_a_slope_is_right_for_skewed_values():
+    """Against the spread of the slope over many repetitions of the whole."""
+    random = np.random.default_rng(1)
+
+    def once():
+        return slopes(made({"a": np.exp(random.normal(0, 1, (2, 50))).tolist()}))
+
+    results = [once() for _ in range(300)]
+    spread = np.std([result["slope"][0] for result in results])
+    claimed = np.mean([result["error"][0] for result in results])
+    assert claimed == pytest.approx(spread, rel=0.15)
+
+
+def test_any_change_of_the_declaration_is_seen(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((500, 3))
+    other = rows.copy()
+    other[250] *= 2  # in the part that a printed array leaves out
+    pools = [FeaturePool(rows=r, theta=[1.0, 1.0, 1.0]) for r in (rows, other)]
+    line = {"a": Line(SBPE(), TWO)}
+    common = {"lines": line, "horizons": [100], "trials": 1, "out": tmp_path}
+    sweep(environments={"pool": pools[0]}, **common)
+    with pytest.raises(InvalidArgumentError, match="which holds another run"):
+        sweep(environments={"pool": pools[1]}, **common)
+    assert len(sweep(environments={"pool": pools[0]}, **{**common, "trials": 3})) == 3
+
+
+def test_a_plain_class_can_be_resumed(tmp_path):
+    class Plain(SBPE):
+        pass
+
+    for _ in range(2):
+        lines = {"a": Line(Plain(), TWO)}
+        sweep(environments={"u": Uniform(dim=2, actions=2)}, lines=lines, horizons=[100], trials=1,
+              out=tmp_path)  # fmt: skip
+
+
+def test_a_truncated_part_is_done_again(table, tmp_path):
+    sweep(**arguments(), out=tmp_path)
+    part = next((tmp_path / "parts").iterdir())
+    part.write_bytes(part.read_bytes()[:50])
+    assert sweep(**arguments(), out=tmp_path).equals(table)
+
+
+def test_a_run_that_failed_at_once_does_not_hold_the_folder(tmp_path):
+    broken = arguments(horizons=(2,))  # too short for the grid
+    with pytest.raises(InvalidArgumentError):
+        sweep(**broken, out=tmp_path)
+    sweep(**arguments(trials=1), out=tmp_path)
+
+
+def test_tables_of_few_and_many_batches_join(tmp_path):
+    rule = GridRule(kind="uniform", batches="adversarial")
+    environments = {"b": Uniform(dim=20, actions=2), "a": Uniform(dim=1, actions=2)}
+    result = sweep(environments=environments, lines={"x": Line(SBUCB(), rule)}, horizons=[400],
+                   trials=1, out=tmp_path)  # fmt: skip
+    assert sorted(map(len, result["ends"])) == [0, result["batches"].min()]
+
+
+def test_auto_collapses_all_lines_or_none(tmp_path):
+    both = {"SBPE": Line(SBPE(), TWO), "SBUCB": Line(SBUCB(), TWO)}
+    common = {"environments": {"g": Gaussian(dim=2, actions=2)}, "horizons": [500], "trials": 2}
+    mixed = sweep(**common, lines=both, out=tmp_path / "mixed")
+    direct = sweep(**common, lines=both, out=tmp_path / "direct", method="direct")
+    assert mixed.equals(direct)
+    alone = sweep(**common, lines={"SBPE": both["SBPE"]}, out=tmp_path / "alone")
+    assert not alone["regret"].equals(direct.filter(pl.col("policy") == "SBPE")["regret"])
 
 
 def test_paired_differences():

@@ -98,14 +98,17 @@ def check_seeds_differ(environment: Environment) -> None:
 def check_no_shared_memory(environment: Environment) -> None:
     """Changing a block changes no later one."""
     instance = environment.instance(SeedSequence(5))
+    names = ("contexts", "means", "noise", "draws")
     before = instance.block(0)
-    kept = before.draws.copy()
-    before.draws[:] = 0.5
-    _require(
-        np.array_equal(instance.block(0).draws, kept),
-        environment,
-        "a block's draws must not be shared with later blocks",
-    )
+    kept = {name: getattr(before, name).copy() for name in names}
+    for name in names:
+        getattr(before, name)[...] = 0.5
+    for name in names:
+        _require(
+            np.array_equal(getattr(instance.block(0), name), kept[name]),
+            environment,
+            f"a block's {name} must not be shared with later blocks",
+        )
 
 
 ENVIRONMENT_CHECKS: tuple[Callable[[Environment], None], ...] = (

@@ -27,10 +27,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-console, errors = Console(), Console(stderr=True)
+# Piped, a table keeps its columns: 80 characters would cut its numbers.
+console = Console(width=None if sys.stdout.isatty() else 200)
+errors = Console(stderr=True, soft_wrap=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
-#: Exit codes: 0 done; 1 a claim or check did not hold; 2 bad usage or input; 130 interrupted.
+#: Exit codes besides 0: bad usage or input, and interrupted.
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -39,7 +41,7 @@ def kindly() -> Iterator[None]:
     """Turn the package's errors into one line and an exit code."""
     try:
         yield
-    except SeqbatchError as error:
+    except (SeqbatchError, OSError) as error:
         errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
@@ -56,7 +58,9 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns, console=errors, disable=not sys.stderr.isatty(), speed_estimate_period=3600
+    ) as bar:
         task = bar.add_task(title, total=None)
 
         def report(done: Done) -> None:
@@ -155,10 +159,10 @@ def grid(
 @app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(help="The experiment's name, or all.")],
-    trials: Annotated[int | None, typer.Option(help="How often to repeat.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="How often to repeat.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out"),
-    jobs: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of the paper: table, picture, and its claims beside what was measured.
@@ -170,25 +174,36 @@ def reproduce(
 
     if name != "all" and name not in EXPERIMENTS:
         known = ", ".join([*EXPERIMENTS, "all"])
-        errors.print(f"seqbatch: name must be one of {known}; received {name}.", style="red")
+        errors.print(
+            f"seqbatch: name must be one of {known}; received {name}.", style="red", markup=False
+        )
         raise typer.Exit(BAD_INPUT)
-    files = {}
+    files, failed = {}, False
     for wanted in list(EXPERIMENTS) if name == "all" else [name]:
-        with kindly(), progress(wanted) as report:
-            options = Options(out=out, trials=trials, quick=quick, jobs=jobs, report=report)
-            files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
+        try:
+            with kindly(), progress(wanted) as report:
+                options = Options(out=out, trials=trials, quick=quick, jobs=jobs, report=report)
+                files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
+        except typer.Exit as stopped:
+            # One figure's missing data must not keep the others from being made.
+            if stopped.exit_code == INTERRUPTED:
+                raise
+            failed = True
+            continue
         if not as_json:
-            console.print(Path(files[wanted][-1]).read_text(encoding="utf-8"), markup=False)
-            console.print(*files[wanted], sep="\n", markup=False, highlight=False)
+            print(Path(files[wanted][-1]).read_text(encoding="utf-8"))
+            print(*files[wanted], sep="\n")
     if as_json:
         print(json.dumps(files, indent=1))
+    if failed:
+        raise typer.Exit(BAD_INPUT)
 
 
 @app.command()
 def simulate(
-    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/simulate.md.")],
+    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/lab.md.")],
     out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out/simulation"),
-    jobs: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Run a comparison of your own: environments, policies, grids, horizons, trials.
@@ -201,12 +216,12 @@ def simulate(
         summary, files = compare(spec, out=out, jobs=jobs, report=report)
     columns = ["environment", "policy", "units", "batches", "trials", "mean", "sd", "low", "high"]
     rows = [
-        [f"{v:.6g}" if isinstance(v, float) and not as_json else v for v in row]
+        [f"{v:.5g}" if isinstance(v, float) and not as_json else v for v in row]
         for row in summary.select(columns).iter_rows()
     ]
     show("Regret: mean, standard deviation, 95% interval of the mean", columns, rows, as_json)
     if not as_json:
-        console.print(*files, sep="\n", markup=False, highlight=False)
+        print(*files, sep="\n")
 
 
 def _first_line(kind: type) -> str:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import SeedSequence
 
+from seqbatch import grids
 from seqbatch.core import Layout, arguments
 from seqbatch.environments.base import (
     BLOCK,
@@ -49,10 +51,12 @@ class WorstCase:
     ends: tuple[int, ...]
     dim: int
     noise: float = 1.0
-    actions: int = 2
-    layout: Layout = "shared"
+
+    actions: ClassVar[int] = 2
+    layout: ClassVar[Layout] = "shared"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", grids.explicit(self.ends).ends)
         arguments.integer("dim", self.dim, at_least=2)
         arguments.number("noise", self.noise, at_least=0)
 

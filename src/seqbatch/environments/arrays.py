@@ -26,7 +26,8 @@ class ArrayEnvironment:
         See :class:`~seqbatch.core.problem.Problem`.
     logged
         Where only one action's outcome is known, which one it was; `rewards` then holds it in that
-        column, and the others are not looked at.
+        column. A simulation counts only the units whose logged action is the one chosen: without
+        bias if the log was uniformly random. Regret is then not known, and NaN.
 
     Examples
     --------
@@ -99,8 +100,8 @@ class ArrayInstance:
         rows = slice(index * BLOCK, (index + 1) * BLOCK)
         n = len(table[rows])
         return Block(
-            contexts=values[rows],
-            means=table[rows],
+            contexts=values[rows].copy(),
+            means=table[rows].copy(),
             noise=np.zeros(n),
             draws=block_draws(self.seed, index, BLOCK)[:n],
             logged=None if logged is None else logged[rows],

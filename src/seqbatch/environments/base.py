@@ -90,8 +90,11 @@ class Environment(Protocol):
 
 
 def branch(seed: SeedSequence, *key: int) -> SeedSequence:
-    """Return the seed at a place of the tree below `seed`; different places never collide."""
-    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
+    """Return the seed at a place of the tree below `seed`.
+
+    The tag keeps these places apart from the children that ``seed.spawn`` gives.
+    """
+    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, TAG, *key))
 
 
 def generator(seed: SeedSequence) -> Generator:
@@ -99,7 +102,8 @@ def generator(seed: SeedSequence) -> Generator:
     return Generator(np.random.SFC64(seed))
 
 
-#: Places in an instance's seed tree.
+#: What comes before every place of an instance's seed tree, and the places.
+TAG = 0x5EB0
 PARAMETER, UNITS, DRAWS = 0, 1, 2
 
 

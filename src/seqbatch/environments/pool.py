@@ -1,7 +1,7 @@
 """Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -70,9 +70,10 @@ class FeaturePool:
     theta: ArrayLike
     actions: int = 2
     noise: float = 0.1
-    layout: Layout = "shared"
-    units: int | None = None
     _parts: tuple["Rows", Floats] = field(init=False, repr=False)
+
+    layout: ClassVar[Layout] = "shared"
+    units: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         rows = self.rows
@@ -82,7 +83,6 @@ class FeaturePool:
         arguments.integer("actions", self.actions, at_least=2)
         arguments.integer("rows", len(rows), at_least=self.actions)
         arguments.number("noise", self.noise, at_least=0)
-        arguments.choice("layout", self.layout, ("shared",))
         object.__setattr__(self, "_parts", (rows, theta[None, :]))
 
     @property

@@ -1,6 +1,7 @@
 """A user's own comparison, declared in TOML."""
 
 import importlib
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,9 @@ def compare(
 ) -> tuple["pl.DataFrame", list[Path]]:
     """Run the comparison of a TOML file; return its summary and the files written."""
     declared = _read(spec)
+    # A class of the user's may stand beside the file, as it may beside a script.
+    if (folder := str(spec.resolve().parent)) not in sys.path:
+        sys.path.insert(0, folder)
     table = sweep(
         environments={
             name: _made(Environment, environments, f"environments.{name}", parts)
@@ -55,6 +59,8 @@ def _read(spec: Path) -> dict[str, Any]:
         declared = tomllib.loads(spec.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidArgumentError("spec", "a TOML file", f"{spec}, which is not there") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError("spec", "a TOML file", f"{spec}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgumentError("spec", "valid TOML", f"{spec}: {error}") from None
     for name in ("environments", "lines", "horizons"):
@@ -64,6 +70,12 @@ def _read(spec: Path) -> dict[str, Any]:
         raise InvalidArgumentError(
             "spec", f"made of {', '.join(sorted(KEYS))}", f"{', '.join(unknown)} in {spec}"
         )
+    if not isinstance(declared["horizons"], list):
+        raise InvalidArgumentError("horizons", "a list of whole numbers", declared["horizons"])
+    for name in ("environments", "lines"):
+        for key, parts in declared[name].items():
+            if not isinstance(parts, dict):
+                raise InvalidArgumentError(f"{name}.{key}", "a table with a kind", repr(parts))
     return declared
 
 
@@ -95,13 +107,17 @@ def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
     path, _, name = kind.rpartition(".")
     try:
         return getattr(importlib.import_module(path), name)  # type: ignore[no-any-return]
-    except (ImportError, AttributeError, ValueError):
-        known = ", ".join(n for n in module.__all__ if n[0].isupper())
-        raise InvalidArgumentError(
-            f"{where}.kind",
-            f"one of {known}, or the dotted path of a class that can be imported",
-            kind,
-        ) from None
+    except (ImportError, AttributeError, ValueError) as error:
+        known = ", ".join(name for name in module.__all__ if _makes(getattr(module, name)))
+        rule = f"one of {known}, or the dotted path of an importable class"
+        raise InvalidArgumentError(f"{where}.kind", rule, f"{kind} ({error})") from error
+
+
+def _makes(kind: Any) -> bool:
+    """Say whether this is a policy or an environment, not the protocol of one."""
+    return hasattr(kind, "assign" if hasattr(kind, "begin") else "instance") and not getattr(
+        kind, "_is_protocol", False
+    )
 
 
 def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) -> Any:

@@ -89,7 +89,8 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     table = experiment.run(
         Options(
-            out=folder / "run",
+            # Apart, so that a quick look and the full run do not stand in each other's way.
+            out=folder / ("run-quick" if options.quick else "run"),
             trials=options.trials,
             quick=options.quick,
             jobs=options.jobs,
@@ -115,11 +116,13 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
 
 def _claims_page(experiment: Experiment, claims: Sequence[Claim], options: Options) -> str:
     words = {True: "held", False: "**did not hold**", None: "cannot be judged"}
-    size = "quick version" if options.quick else "full size"
+    words_used = ["--quick"] if options.quick else []
+    words_used += [f"--trials {options.trials}"] if options.trials else []
+    command = " ".join(["seqbatch reproduce", experiment.name, *words_used])
     lines = [
         f"# {experiment.title}",
         "",
-        f"Made by `seqbatch reproduce {experiment.name}`, {size}.",
+        f"Made by `{command}`.",
         "",
         "| where | the paper says | measured | |",
         "|---|---|---|---|",

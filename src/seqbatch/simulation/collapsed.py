@@ -3,7 +3,8 @@
 Given theta_hat, the context that a greedy policy chooses, whitened, is Q v + G: v is the direction
 of S theta_hat (S a root of the covariance), Q the largest of K standard normals, and G standard
 normal orthogonal to v, independent of Q. So the sums over a batch of n units can be drawn as such,
-exactly in distribution (proof of Theorem 3):
+exactly in distribution (proof of Theorem 3), but that for more than some thousands of units the sum
+of squares below is matched in three moments:
 
 - the whitened gram, in a frame whose first axis is v, is [[q^2, q g'], [q g, W + g g']], with q^2 a
   sum of n independent Q^2, g ~ N(0, I) and W ~ Wishart(n - 1), both of dimension d - 1;
@@ -62,6 +63,7 @@ def simulate_collapsed(
     *,
     seed: SeedSequence,
     checkpoints: Integers,
+    learn_last: bool = True,
 ) -> Trajectory:
     """Return a trajectory drawn from the same law as the direct one, with expected regret."""
     if not collapses(policy, environment) or not isinstance(environment, Gaussian):
@@ -78,18 +80,21 @@ def simulate_collapsed(
     law = _Law(environment.actions, environment.noise, instance.shape, instance.theta[0])
     state, rows, counts = greedy.begin(problem), [], []
     regret = reward = 0.0
+    known = (float("nan"), float("nan"))
     for batch in range(1, grid.batches + 1):
         size = problem.size(batch)
         v = law.direction(greedy, state)
         gained, lost = law.rates(v)
-        for group, units in _parts(greedy, state, size):
-            evidence = list(state.evidence)
-            evidence[group] = evidence[group].merge(law.sums(random, units, v))
-            state = replace(state, evidence=tuple(evidence))
-        state = greedy.close(state)
+        counts.append(_counts(random, greedy, state, size, chosen=v is not None))
+        if learn_last or batch < grid.batches:
+            for group, units in _parts(greedy, state, size):
+                evidence = list(state.evidence)
+                evidence[group] = evidence[group].merge(law.sums(random, units, v))
+                state = replace(state, evidence=tuple(evidence))
+            state = greedy.close(state)
+            known = diagnostics(state, greedy, instance.theta)
         regret, reward = regret + size * lost, reward + size * gained
-        rows.append((regret, reward, *diagnostics(state, greedy, instance.theta)))
-        counts.append(_counts(random, greedy, size, environment.actions, fixed=v is None))
+        rows.append((regret, reward, *known))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     ends = np.asarray(grid.ends, dtype=np.int64)
     marks = checkpoints[checkpoints <= grid.units]
@@ -178,13 +183,19 @@ def _parts(policy: LinearPolicy, state: State, size: int) -> list[tuple[int, int
 
 
 def _counts(
-    random: Generator, policy: LinearPolicy, units: int, actions: int, *, fixed: bool
+    random: Generator, policy: LinearPolicy, state: State, units: int, *, chosen: bool
 ) -> Integers:
     """Draw how often each action was taken: all are alike unless one is played throughout."""
-    random_ties = policy.ties == "random" and not isinstance(policy, BPE)
-    if fixed and policy.first == "fixed" and not random_ties:
-        return np.array([units] + [0] * (actions - 1), dtype=np.int64)
-    return random.multinomial(units, np.full(actions, 1 / actions))
+    actions = state.problem.actions
+    if state.batch == 1 and policy.first == "uniform":
+        alike = True
+    elif state.batch == 1 and isinstance(policy, BPE):
+        alike = False
+    else:
+        alike = chosen or policy.ties == "random"
+    if alike:
+        return random.multinomial(units, np.full(actions, 1 / actions))
+    return np.array([units] + [0] * (actions - 1), dtype=np.int64)
 
 
 def _wishart(random: Generator, dim: int, freedom: int) -> Floats:

@@ -36,7 +36,7 @@ def simulate(
     """Run a policy on a grid in an environment, in memory that does not grow with the units.
 
     The policy's functions are those that a real campaign calls. The same seed gives every policy
-    the same instance, contexts, noise and draws.
+    the same instance and, simulated directly, the same contexts, noise and draws.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def simulate(
     >>> grid = grids.minimax(units=20_000, dim=5, batches=3)
     >>> environment = Gaussian(dim=5, actions=4)
     >>> simulate(SBPE(), environment, grid, seed=1, method="direct").regret.round(1)
-    array([369.5, 379.6, 384.3])
+    array([441.6, 459.6, 477.9])
     """
     return simulate_together(
         [(policy, grid)],
@@ -89,9 +89,12 @@ def simulate_together(
     """
     arguments.choice("method", method, get_args(Method))
     place = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
-    marks = np.unique(np.asarray(checkpoints, dtype=np.int64))
+    marks = np.unique([arguments.integer("checkpoints", mark) for mark in checkpoints])
+    marks = marks.astype(np.int64)
     collapsed = {
-        number: simulate_collapsed(policy, environment, grid, seed=place, checkpoints=marks)
+        number: simulate_collapsed(
+            policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
+        )
         for number, (policy, grid) in enumerate(runs)
         if method == "collapsed" or (method == "auto" and collapses(policy, environment))
     }
@@ -149,6 +152,7 @@ class _Run:
         self.seen, self.read = 0, 0
         self.regret, self.reward = 0.0, 0.0
         self.marks: list[float] = []
+        self.known = (float("nan"), float("nan"))
         self.closed: list[tuple[int, float, float, float, float]] = []
         self.counts = np.zeros((problem.batches, problem.actions), dtype=np.int64)
 
@@ -178,14 +182,18 @@ class _Run:
         if block.logged is not None:
             kept = np.flatnonzero(block.logged[rows] == decision.actions)[:wanted]
             read = int(kept[-1]) + 1 if len(kept) == wanted else read
-        actions, means = decision.actions[kept], block.means[rows][kept]
+            # The same decisions again, for the units that count, at their places in the batch.
+            contexts, draws = contexts.take(kept), block.draws[rows][kept]
+            decision = self.policy.assign(self.state, contexts, draws, positions[: len(kept)])
+        actions, means = decision.actions, block.means[rows][kept]
         gained = means[np.arange(len(actions)), actions]
         if self.batch <= self.learning:
-            vectors = contexts.chosen(decision.actions)[kept]
+            vectors = contexts.chosen(actions)
             rewards = gained + block.noise[rows][kept]
-            feedback = Feedback(vectors, actions, decision.groups[kept], rewards)
+            feedback = Feedback(vectors, actions, decision.groups, rewards)
             self.state = self.policy.learn(self.state, feedback)
-        self.note(actions, gained, means.max(axis=1) - gained)
+        best = means.max(axis=1) if block.logged is None else np.full(len(means), np.nan)
+        self.note(actions, gained, best - gained)
         return read
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
@@ -201,9 +209,10 @@ class _Run:
 
     def close(self) -> None:
         """End the batch, and note what is known after it."""
-        self.state = self.policy.close(self.state)
-        error, eigenvalue = diagnostics(self.state, self.policy, self.theta)
-        self.closed.append((self.seen, self.regret, self.reward, error, eigenvalue))
+        if self.batch <= self.learning:
+            self.state = self.policy.close(self.state)
+            self.known = diagnostics(self.state, self.policy, self.theta)
+        self.closed.append((self.seen, self.regret, self.reward, *self.known))
         self.batch, self.done = self.batch + 1, 0
 
     def trajectory(self) -> Trajectory:

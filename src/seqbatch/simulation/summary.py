@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return mean, standard deviation, trials and a 95% interval of the mean, for each line and T.
 
-    The interval is Student's; it is as wide as the line with a single trial, where it is not known.
+    The interval is Student's; with a single trial it is not known, and null.
     """
     import polars as pl
     from scipy.special import stdtrit
@@ -26,8 +26,8 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
         .sort("environment", "policy", "units", maintain_order=True)
     )
     trials = grouped["trials"].to_numpy()
-    factor = np.where(trials > 1, stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials), 0.0)
-    half = pl.Series("half", factor) * grouped["sd"].fill_null(0.0)
+    factor = stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials)
+    half = pl.Series("half", factor) * grouped["sd"]
     return grouped.with_columns(
         sd=pl.col("sd").fill_null(0.0), low=pl.col("mean") - half, high=pl.col("mean") + half
     )
@@ -36,36 +36,27 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
 def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return each line's slope of log mean value on log T, with its standard error.
 
-    The error comes from the trials: each trial's own slope, and how much these vary. With paired
-    horizons that is what repeating the whole sweep would show.
+    The error is the jackknife's over trials: what repeating the whole sweep would show. A line
+    whose mean is not positive throughout has no slope, and null.
     """
     import polars as pl
 
     rows = []
     for (environment, policy), part in table.group_by("environment", "policy", maintain_order=True):
         wide = part.pivot(on="trial", index="units", values=value).sort("units")
-        x = np.log(wide["units"].to_numpy())
-        y = wide.drop("units").to_numpy()
-        if len(x) < 2 or not (y > 0).all():
-            continue
-        single = [_slope(x, np.log(column)) for column in y.T]
-        rows.append(
-            {
-                "environment": environment,
-                "policy": policy,
-                "slope": _slope(x, np.log(y.mean(axis=1))),
-                "error": float(np.std(single, ddof=1) / np.sqrt(len(single)))
-                if len(single) > 1
-                else float("nan"),
-            }
-        )
-    schema = {
-        "environment": pl.String,
-        "policy": pl.String,
-        "slope": pl.Float64,
-        "error": pl.Float64,
-    }
-    return pl.DataFrame(rows, schema=schema)
+        x, y = np.log(wide["units"].to_numpy()), wide.drop("units").to_numpy()
+        trials = y.shape[1]
+        slope = error = None
+        if len(x) > 1 and (y.mean(axis=1) > 0).all():
+            slope = _slope(x, np.log(y.mean(axis=1)))
+            without = (y.sum(axis=1, keepdims=True) - y) / max(trials - 1, 1)
+            if trials > 1 and (without > 0).all():
+                single = [_slope(x, np.log(column)) for column in without.T]
+                error = float(np.std(single) * np.sqrt(trials - 1))
+        rows.append({"environment": environment, "policy": policy, "slope": slope, "error": error})
+    names = ("environment", "policy", "slope", "error")
+    kinds = (pl.String, pl.String, pl.Float64, pl.Float64)
+    return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)))
 
 
 def paired(table: "pl.DataFrame", *, base: str, value: str = "regret") -> "pl.DataFrame":

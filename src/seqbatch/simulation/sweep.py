@@ -1,11 +1,11 @@
 """Trials x horizons x environments x policies, paired within a trial."""
 
-import zlib
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from numpy.random import SeedSequence
 
@@ -14,6 +14,7 @@ from seqbatch.core import arguments
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies import Policy
+from seqbatch.simulation.collapsed import collapses
 from seqbatch.simulation.loop import Method, simulate_together
 from seqbatch.simulation.tasks import Progress, Row, run_tasks
 
@@ -58,6 +59,8 @@ class GridRule:
         arguments.choice("kind", self.kind, KINDS)
         if isinstance(self.batches, str):
             arguments.choice("batches", self.batches, tuple(COUNTS))
+        else:
+            arguments.integer("batches", self.batches)
         arguments.integer("divide", self.divide)
 
     def grid(self, units: int, dim: int) -> grids.Grid:
@@ -119,12 +122,16 @@ class Trial:
             for units in self.horizons
         ]
         # Names, not places in a list, so that adding an environment changes no other's trials.
-        key = (zlib.crc32(self.environment_name.encode()), self.trial)
+        name = hashlib.blake2b(self.environment_name.encode(), digest_size=8).digest()
+        key = (int.from_bytes(name), self.trial)
+        # All or none: expected and realised regret do not compare.
+        alike = all(collapses(line.policy, self.environment) for _, line in self.lines)
+        method = "direct" if self.method == "auto" and not alike else self.method
         runs = simulate_together(
             [(policy, grid) for _, policy, grid in cases],
             self.environment,
             seed=SeedSequence(self.seed, spawn_key=key),
-            method=self.method,
+            method=method,
             learn_last=self.learn_last,
         )
         return [
@@ -177,11 +184,15 @@ def sweep(
     seed
         The root of the seed tree.
     method, learn_last
-        See :func:`seqbatch.simulation.simulate`.
+        See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line can be.
     jobs, executor, report
         See :func:`seqbatch.simulation.tasks.run_tasks`.
     """
+    import polars as pl
+
     arguments.integer("trials", trials)
+    arguments.integer("seed", seed, at_least=0)
+    horizons = [arguments.integer("horizons", units) for units in dict.fromkeys(horizons)]
     if not (environments and lines and horizons):
         raise InvalidArgumentError(
             "environments, lines and horizons",
@@ -202,11 +213,13 @@ def sweep(
         for name, environment in environments.items()
         for trial in range(trials)
     ]
-    declared: Any = tasks[0], list(environments.items()), trials
+    # Not the number of trials: more of them go on from those that are there.
+    declared = (environments, lines, list(horizons), seed, method, learn_last)
     return run_tasks(
         tasks,
         out=Path(out),
-        declaration=repr(declared),
+        declaration=declared,
+        columns={"ends": pl.List(pl.Int64), "batch_regret": pl.List(pl.Float64)},
         jobs=jobs,
         executor=executor,
         report=report,

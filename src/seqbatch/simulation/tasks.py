@@ -8,7 +8,7 @@ tasks. The result does not depend on who did what when.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,12 +16,17 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import polars as pl
 
 Row = dict[str, Any]
+#: What the parts mean; another number makes earlier runs another run.
+VERSION = 1
 
 
 class Task(Protocol):
@@ -48,7 +53,8 @@ def run_tasks(
     tasks: Sequence[Task],
     *,
     out: Path,
-    declaration: str,
+    declaration: object,
+    columns: Mapping[str, Any] | None = None,
     jobs: int = 1,
     executor: Executor | None = None,
     report: Callable[[Progress], None] = lambda _: None,
@@ -63,7 +69,10 @@ def run_tasks(
         The folder of the run. It holds ``parts/`` while the run goes on and ``results.parquet`` in
         the end.
     declaration
-        What the run is, in words that change when it changes. A folder with another run is refused.
+        What the run is: dataclasses, arrays and plain values, told apart by :func:`fingerprint`. A
+        folder with results of another run is refused.
+    columns
+        Types of columns that single tasks may leave empty.
     jobs
         How many processes to use.
     executor
@@ -72,14 +81,18 @@ def run_tasks(
         Called after every task.
     """
     import polars as pl
+    from threadpoolctl import threadpool_limits
 
+    arguments.integer("jobs", jobs)
     parts = _claim(out, declaration)
-    missing = [task for task in tasks if not _part(parts, task.name).exists()]
+    missing = [task for task in tasks if not _whole(_part(parts, task.name))]
     resumed = len(tasks) - len(missing)
     report(Progress(resumed, len(tasks), resumed))
-    for done, (name, rows) in enumerate(_results(missing, jobs, executor), start=resumed + 1):
-        _write(pl.DataFrame(rows), _part(parts, name))
-        report(Progress(done, len(tasks), resumed))
+    # One BLAS thread, here and in every process: sums must not depend on how many there are.
+    with threadpool_limits(1):
+        for done, (name, rows) in enumerate(_results(missing, jobs, executor), start=resumed + 1):
+            _write(pl.DataFrame(rows, schema_overrides=columns), _part(parts, name))
+            report(Progress(done, len(tasks), resumed))
     table = pl.concat([pl.read_parquet(_part(parts, task.name)) for task in tasks])
     _write(table, out / "results.parquet")
     return table
@@ -89,14 +102,14 @@ def _results(
     tasks: Sequence[Task], jobs: int, executor: Executor | None
 ) -> Iterable[tuple[str, list[Row]]]:
     if executor is None and jobs == 1:
-        yield from (_perform(task) for task in tasks)
+        yield from ((task.name, task()) for task in tasks)
         return
     with ExitStack() as stack:
         pool = executor or stack.enter_context(
             # A fresh process inherits no threads, locks or generator states.
             ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
         )
-        futures = [pool.submit(_perform, task) for task in tasks]
+        futures = [pool.submit(_perform, task, os.getpid()) for task in tasks]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -105,20 +118,59 @@ def _results(
                 future.cancel()
 
 
-def _perform(task: Task) -> tuple[str, list[Row]]:
-    """Run a task with one BLAS thread: sums must not depend on how many there are."""
+def _perform(task: Task, parent: int) -> tuple[str, list[Row]]:
+    """Run a task; in a process of its own, with one BLAS thread."""
     from threadpoolctl import threadpool_limits
 
+    if os.getpid() == parent:  # a thread of a process that is pinned already
+        return task.name, task()
     with threadpool_limits(1):
         return task.name, task()
 
 
-def _claim(out: Path, declaration: str) -> Path:
-    """Make the folder, or make sure that it belongs to this very run."""
+def fingerprint(value: object) -> str:
+    """Return a digest that differs whenever any field, element or byte of `value` differs.
+
+    It walks dataclasses, mappings, sequences and arrays. Other objects count by their class and
+    their own attributes, so that a plain class of a user's resumes too.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    _digest(value, digest.update)
+    return digest.hexdigest()
+
+
+def _digest(value: object, update: Callable[[bytes], None]) -> None:
+    kind = type(value)
+    update(f"{kind.__module__}.{kind.__qualname__}(".encode())
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        update(repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        update(f"{value.dtype}{value.shape}".encode())
+        update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Mapping):
+        for key in value:
+            _digest(key, update)
+            _digest(value[key], update)
+    elif isinstance(value, Sequence):
+        for item in value:
+            _digest(item, update)
+    elif isinstance(value, type):
+        update(value.__qualname__.encode())
+    else:
+        for name in sorted(vars(value)):
+            _digest(name, update)
+            _digest(vars(value)[name], update)
+    update(b")")
+
+
+def _claim(out: Path, declaration: object) -> Path:
+    """Make the folder, or make sure that what it holds belongs to this very run."""
     parts = out / "parts"
     parts.mkdir(parents=True, exist_ok=True)
-    file, text = out / "run.json", json.dumps({"declaration": declaration}, indent=1) + "\n"
-    if file.exists() and file.read_text(encoding="utf-8") != text:
+    text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
+    file = out / "run.json"
+    started = any(_whole(part) for part in parts.iterdir())
+    if started and file.exists() and file.read_text(encoding="utf-8") != text:
         raise InvalidArgumentError(
             "out",
             "an empty folder, or that of an interrupted run of the same declaration",
@@ -127,6 +179,15 @@ def _claim(out: Path, declaration: str) -> Path:
         )
     _replace(file, lambda partial: partial.write_text(text, encoding="utf-8"))
     return parts
+
+
+def _whole(part: Path) -> bool:
+    """Say whether a part is there and complete: Parquet files end in their mark."""
+    if part.suffix != ".parquet" or not part.exists() or part.stat().st_size < 8:
+        return False
+    with part.open("rb") as file:
+        file.seek(-4, os.SEEK_END)
+        return file.read() == b"PAR1"
 
 
 def _part(parts: Path, name: str) -> Path:
