@@ -108,14 +108,13 @@ def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out:
 def means_and_widths(
     rows: Floats, theta: Floats, root: Floats, means: Floats, widths: Floats
 ) -> None:
-    """Fill <x, theta> and |root x| for rows (n, 1 or K, p); skip widths where root is empty.
+    """Fill <x, theta> and |root x| for rows (n, 1 or K, p).
 
     With one row a unit, column a is model a; with K rows, column a is row a under model a, or
     under the only model.
     """
     units, slots, dim = rows.shape
     models, columns = theta.shape[0], means.shape[1]
-    with_widths = root.shape[0] > 0
     tile = np.empty((dim, TILE))
     s0, s1, out = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for start in range(0, units, TILE):
@@ -133,15 +132,34 @@ def means_and_widths(
                 _mean(tile, theta[model], lanes, out)
                 for lane in range(stop - start):
                     means[start + lane, column] = out[lane]
-                if with_widths:
-                    _square(tile, root[model], lanes, s0, s1, out)
-                    for lane in range(stop - start):
-                        widths[start + lane, column] = np.sqrt(out[lane])
+                _square(tile, root[model], lanes, s0, s1, out)
+                for lane in range(stop - start):
+                    widths[start + lane, column] = np.sqrt(out[lane])
 
 
+# Reordering is allowed here: a row's sum depends on its length alone, not on its neighbours.
+@njit(**{**OPTIONS, "fastmath": {"contract", "reassoc"}})
 def means(rows: Floats, theta: Floats, out: Floats) -> None:
-    """Fill <x, theta> alone; see :func:`means_and_widths`."""
-    means_and_widths(rows, theta, np.empty((0, 0, 0)), out, out)
+    """Fill <x, theta> alone, row by row; see :func:`means_and_widths`."""
+    units, slots, dim = rows.shape
+    models, columns = theta.shape[0], out.shape[1]
+    for t in range(units):
+        for a in range(columns):
+            slot, model = min(a, slots - 1), min(a, models - 1)
+            total = 0.0
+            for j in range(dim):
+                total += rows[t, slot, j] * theta[model, j]
+            out[t, a] = total
+
+
+@njit(**OPTIONS)
+def signed_counts(codes: NDArray[np.uint8], out: Floats) -> None:
+    """Add to each row of out, at the place that a code's low bits name, its sign (high bit: -1)."""
+    for t in range(codes.shape[0]):
+        for c in range(codes.shape[1]):
+            place = codes[t, c] & 127
+            if place < out.shape[1]:
+                out[t, place] += 1.0 - 2.0 * (codes[t, c] >> 7)
 
 
 @njit(**OPTIONS)

@@ -97,12 +97,12 @@ class HashedRows:
 
     def sums(self, indices: ArrayLike | slice) -> NDArray[np.float64]:
         """Return the vectors before the factor 1/sqrt(d): whole numbers, sums of signs."""
+        from seqbatch.core import kernels
+
         codes = self.codes[indices if isinstance(indices, slice) else _places(indices)]
-        flat = codes.reshape(-1, codes.shape[-1])
-        cells = (flat & (_NEGATIVE - 1)) + self.dim * np.arange(len(flat))[:, None]
-        signs = 1.0 - (flat >> 7) * 2.0
-        totals = np.bincount(cells.ravel(), weights=signs.ravel(), minlength=len(flat) * self.dim)
-        return totals.astype(np.float64, copy=False).reshape(*codes.shape[:-1], self.dim)
+        totals = np.zeros((*codes.shape[:-1], self.dim))
+        kernels.signed_counts(codes.reshape(-1, codes.shape[-1]), totals.reshape(-1, self.dim))
+        return totals
 
 
 def _places(indices: ArrayLike) -> NDArray[np.int64]:
