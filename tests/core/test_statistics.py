@@ -36,7 +36,7 @@ def close(left, right):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data())
 def test_any_split_gives_the_same_bits(case):
     rows, rewards, cells, zero, random = case
@@ -48,7 +48,7 @@ def test_any_split_gives_the_same_bits(case):
     assert same_bits(whole, pieces)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data())
 def test_merge_is_associative_and_commutative_with_a_unit(case):
     rows, rewards, cells, zero, random = case
