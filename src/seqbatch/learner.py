@@ -5,7 +5,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seqbatch import policies
+from seqbatch.archive import flatten, leaves, unflatten
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
@@ -296,17 +297,15 @@ class Learner:
         """
         arrays: dict[str, NDArray[Any]] = {"ends": np.asarray(self.grid.ends, dtype=np.int64)}
         values: dict[str, Any] = {}
-        _flatten("state", self.state, arrays, values)
+        flatten("state", self.state, arrays, values)
         blank = self.policy.begin(self.problem)
-        if _leaves("state", blank, values, arrays) != {
-            n for n in {*arrays, *values} if n != "ends"
-        }:
+        if leaves("state", blank, values, arrays) != {n for n in {*arrays, *values} if n != "ends"}:
             raise InvalidArgumentError(
                 "state",
                 "of the make that begin gave it, to be read back",
                 type(self.state).__name__,
             )
-        _flatten("waiting", self._joined(), arrays, values)
+        flatten("waiting", self._joined(), arrays, values)
         header = {
             "format": FORMAT,
             **_identity(self.policy),
@@ -379,8 +378,8 @@ class Learner:
             dim=header["dim"],
             layout=header["layout"],
         )
-        learner.state = _unflatten("state", learner.state, arrays, header["values"])
-        waiting = _unflatten("waiting", learner._joined(), arrays, header["values"])
+        learner.state = unflatten("state", learner.state, arrays, header["values"])
+        waiting = unflatten("waiting", learner._joined(), arrays, header["values"])
         learner._waiting = len(waiting.actions)
         learner._pending = [waiting] if learner._waiting else []
         learner._batch = header["batch"]
@@ -453,69 +452,3 @@ def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Polic
             f"Learner.load(path, policy={name}(...))."
         )
     return cast(Policy, getattr(policies, name)(**header["parameters"]))
-
-
-def _flatten(
-    name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
-) -> None:
-    """Take a state apart into named arrays and plain values; the problem is saved on its own."""
-    if isinstance(value, Problem):
-        return
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "biuf":
-            raise InvalidArgumentError(name, "an array of numbers", f"dtype {value.dtype}")
-        arrays[name] = value
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            _flatten(f"{name}.{field.name}", getattr(value, field.name), arrays, values)
-    elif isinstance(value, tuple):
-        for index, item in enumerate(value):
-            _flatten(f"{name}.{index}", item, arrays, values)
-    elif value is None or isinstance(value, bool | int | float | str | np.generic):
-        values[name] = value.item() if isinstance(value, np.generic) else value
-    else:
-        raise InvalidArgumentError(
-            name, "made of arrays, numbers, tuples and dataclasses", type(value).__name__
-        )
-
-
-def _leaves(
-    name: str, like: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
-) -> set[str]:
-    """Return the names under which a state of the make of `like` would be looked for."""
-    if name in arrays or name in values:
-        return {name}
-    if isinstance(like, Problem):
-        return set()
-    parts: dict[str, Any] = {}
-    if isinstance(like, tuple):
-        parts = {str(index): item for index, item in enumerate(like)}
-    elif is_dataclass(like) and not isinstance(like, type):
-        parts = {field.name: getattr(like, field.name) for field in fields(like)}
-    found = [_leaves(f"{name}.{key}", item, values, arrays) for key, item in parts.items()]
-    return set().union(*found) if found else set()
-
-
-def _unflatten(
-    name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
-) -> Any:
-    """Put a state together again, of the same make as `like`."""
-    if name in arrays:
-        return arrays[name]
-    if name in values:
-        return values[name]
-    if isinstance(like, Problem):
-        return like
-    if isinstance(like, tuple):
-        return tuple(
-            _unflatten(f"{name}.{index}", item, arrays, values) for index, item in enumerate(like)
-        )
-    if is_dataclass(like) and not isinstance(like, type):
-        parts = {
-            field.name: _unflatten(
-                f"{name}.{field.name}", getattr(like, field.name), arrays, values
-            )
-            for field in fields(like)
-        }
-        return replace(like, **parts)
-    raise KeyError(name)

@@ -1,0 +1,70 @@
+"""States as named arrays and plain values, to be saved without pickle, and put together again."""
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.core import Problem
+from seqbatch.errors import InvalidArgumentError
+
+
+def flatten(name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+    """Take a state apart into named arrays and plain values; the problem is saved on its own."""
+    if isinstance(value, Problem):
+        return
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biuf":
+            raise InvalidArgumentError(name, "an array of numbers", f"dtype {value.dtype}")
+        arrays[name] = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            flatten(f"{name}.{field.name}", getattr(value, field.name), arrays, values)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            flatten(f"{name}.{index}", item, arrays, values)
+    elif value is None or isinstance(value, bool | int | float | str | np.generic):
+        values[name] = value.item() if isinstance(value, np.generic) else value
+    else:
+        raise InvalidArgumentError(
+            name, "made of arrays, numbers, tuples and dataclasses", type(value).__name__
+        )
+
+
+def leaves(
+    name: str, like: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> set[str]:
+    """Return the names under which a state of the make of `like` would be looked for."""
+    if name in arrays or name in values:
+        return {name}
+    if isinstance(like, Problem):
+        return set()
+    parts: dict[str, Any] = {}
+    if isinstance(like, tuple):
+        parts = {str(index): item for index, item in enumerate(like)}
+    elif is_dataclass(like) and not isinstance(like, type):
+        parts = {field.name: getattr(like, field.name) for field in fields(like)}
+    found = [leaves(f"{name}.{key}", item, values, arrays) for key, item in parts.items()]
+    return set().union(*found) if found else set()
+
+
+def unflatten(name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> Any:
+    """Put a state together again, of the same make as `like`."""
+    if name in arrays:
+        return arrays[name]
+    if name in values:
+        return values[name]
+    if isinstance(like, Problem):
+        return like
+    if isinstance(like, tuple):
+        return tuple(
+            unflatten(f"{name}.{index}", item, arrays, values) for index, item in enumerate(like)
+        )
+    if is_dataclass(like) and not isinstance(like, type):
+        parts = {
+            field.name: unflatten(f"{name}.{field.name}", getattr(like, field.name), arrays, values)
+            for field in fields(like)
+        }
+        return replace(like, **parts)
+    raise KeyError(name)

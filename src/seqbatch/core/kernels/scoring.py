@@ -1,0 +1,191 @@
+"""Means, widths and shares of being best.
+
+Scoring works on tiles of units, transposed so that neighbouring lanes of a vector register hold
+neighbouring units. Every lane runs the same operations in the same order, so a unit's numbers do
+not depend on where it stands in the batch, on how many units stand beside it, or on the number of
+BLAS threads. A triangular root needs half the products of a full matrix, which pays for that.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from seqbatch.core.kernels.compiling import OPTIONS, Floats
+
+TILE = 64
+# Lanes come in whole steps of the compiled loop, so that no lane falls to its scalar remainder.
+STEP = 16
+
+
+@njit(**OPTIONS)
+def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floats) -> None:
+    for lane in range(lanes):
+        unit = min(start + lane, stop - 1)
+        for j in range(tile.shape[0]):
+            tile[j, lane] = rows[unit, slot, j]
+
+
+@njit(**OPTIONS)
+def _mean(tile: Floats, theta: Floats, lanes: int, out: Floats) -> None:
+    dim = tile.shape[0]
+    for lane in range(lanes):
+        out[lane] = 0.0
+    whole = dim - dim % 4
+    for j in range(0, whole, 4):
+        t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
+        x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for lane in range(lanes):
+            total = out[lane] + t0 * x0[lane]
+            total = total + t1 * x1[lane]
+            total = total + t2 * x2[lane]
+            out[lane] = total + t3 * x3[lane]
+    for j in range(whole, dim):
+        t0, x0 = theta[j], tile[j]
+        for lane in range(lanes):
+            out[lane] += t0 * x0[lane]
+
+
+@njit(**OPTIONS)
+def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out: Floats) -> None:
+    # |root x|^2, two rows of the lower triangle at a time (the upper part holds zeros), four
+    # columns at a time: eight products for every four loads.
+    dim = tile.shape[0]
+    for lane in range(lanes):
+        out[lane] = 0.0
+    for i in range(0, dim - dim % 2, 2):
+        for lane in range(lanes):
+            s0[lane] = s1[lane] = 0.0
+        r0, r1 = root[i], root[i + 1]
+        whole = i + 2 - (i + 2) % 8
+        for j in range(0, whole, 8):
+            a0, a1, a2, a3 = r0[j], r0[j + 1], r0[j + 2], r0[j + 3]
+            a4, a5, a6, a7 = r0[j + 4], r0[j + 5], r0[j + 6], r0[j + 7]
+            b0, b1, b2, b3 = r1[j], r1[j + 1], r1[j + 2], r1[j + 3]
+            b4, b5, b6, b7 = r1[j + 4], r1[j + 5], r1[j + 6], r1[j + 7]
+            x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+            x4, x5, x6, x7 = tile[j + 4], tile[j + 5], tile[j + 6], tile[j + 7]
+            for lane in range(lanes):
+                y0, y1, y2, y3 = x0[lane], x1[lane], x2[lane], x3[lane]
+                y4, y5, y6, y7 = x4[lane], x5[lane], x6[lane], x7[lane]
+                p = (((s0[lane] + a0 * y0) + a1 * y1) + a2 * y2) + a3 * y3
+                q = (((s1[lane] + b0 * y0) + b1 * y1) + b2 * y2) + b3 * y3
+                s0[lane] = (((p + a4 * y4) + a5 * y5) + a6 * y6) + a7 * y7
+                s1[lane] = (((q + b4 * y4) + b5 * y5) + b6 * y6) + b7 * y7
+        for j in range(whole, i + 2, 2):
+            a0, a1, b0, b1, x0, x1 = r0[j], r0[j + 1], r1[j], r1[j + 1], tile[j], tile[j + 1]
+            for lane in range(lanes):
+                s0[lane] = (s0[lane] + a0 * x0[lane]) + a1 * x1[lane]
+                s1[lane] = (s1[lane] + b0 * x0[lane]) + b1 * x1[lane]
+        for lane in range(lanes):
+            out[lane] = (out[lane] + s0[lane] * s0[lane]) + s1[lane] * s1[lane]
+    if dim % 2:
+        for lane in range(lanes):
+            s0[lane] = 0.0
+        for j in range(dim):
+            a0, x0 = root[dim - 1, j], tile[j]
+            for lane in range(lanes):
+                s0[lane] += a0 * x0[lane]
+        for lane in range(lanes):
+            out[lane] += s0[lane] * s0[lane]
+
+
+@njit(**OPTIONS)
+def means_and_widths(
+    rows: Floats, theta: Floats, root: Floats, means: Floats, widths: Floats
+) -> None:
+    """Fill <x, theta> and |root x| for rows (n, 1 or K, p).
+
+    With one row a unit, column a is model a; with K rows, column a is row a under model a, or
+    under the only model.
+    """
+    units, slots, dim = rows.shape
+    models, columns = theta.shape[0], means.shape[1]
+    tile = np.empty((dim, TILE))
+    s0, s1, out = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    for start in range(0, units, TILE):
+        stop = min(start + TILE, units)
+        lanes = -(-(stop - start) // STEP) * STEP
+        for slot in range(slots):
+            _load(rows, start, stop, slot, lanes, tile)
+            # One vector a unit: score it under every model. Else: its own model, or the one.
+            low, high = 0, models
+            if slots == columns:
+                low = min(slot, models - 1)
+                high = low + 1
+            for model in range(low, high):
+                column = slot if slots == columns else model
+                _mean(tile, theta[model], lanes, out)
+                for lane in range(stop - start):
+                    means[start + lane, column] = out[lane]
+                _square(tile, root[model], lanes, s0, s1, out)
+                for lane in range(stop - start):
+                    widths[start + lane, column] = np.sqrt(out[lane])
+
+
+# Reordering is allowed here: a row's sum depends on its length alone, not on its neighbours.
+@njit(**{**OPTIONS, "fastmath": {"contract", "reassoc"}})
+def means(rows: Floats, theta: Floats, out: Floats) -> None:
+    """Fill <x, theta> alone, row by row; see :func:`means_and_widths`."""
+    units, slots, dim = rows.shape
+    models, columns = theta.shape[0], out.shape[1]
+    for t in range(units):
+        for a in range(columns):
+            slot, model = min(a, slots - 1), min(a, models - 1)
+            total = 0.0
+            for j in range(dim):
+                total += rows[t, slot, j] * theta[model, j]
+            out[t, a] = total
+
+
+@njit(**OPTIONS)
+def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) -> None:
+    """Fill, for each unit and action, the share of parameters under which the action is best.
+
+    thetas is (samples, models, dim). Among equal actions the lowest counts, or each in part.
+    """
+    units, slots, dim = rows.shape
+    samples, models = thetas.shape[0], thetas.shape[1]
+    columns = shares.shape[1]
+    tiles, means = np.empty((slots, dim, TILE)), np.empty((columns, TILE))
+    counts, top, left = np.empty((columns, TILE)), np.empty(TILE), np.empty(TILE)
+    for start in range(0, units, TILE):
+        stop = min(start + TILE, units)
+        lanes = -(-(stop - start) // STEP) * STEP
+        for slot in range(slots):
+            _load(rows, start, stop, slot, lanes, tiles[slot])
+        counts[:] = 0.0
+        for sample in range(samples):
+            for a in range(columns):
+                tile, theta = tiles[min(a, slots - 1)], thetas[sample, min(a, models - 1)]
+                _mean(tile, theta, lanes, means[a])
+            for lane in range(lanes):
+                top[lane] = means[0, lane]
+                left[lane] = 0.0 if split_ties else 1.0
+            for a in range(1, columns):
+                for lane in range(lanes):
+                    top[lane] = max(top[lane], means[a, lane])
+            if split_ties:
+                for a in range(columns):
+                    for lane in range(lanes):
+                        left[lane] += 1.0 if means[a, lane] == top[lane] else 0.0
+            for a in range(columns):
+                for lane in range(lanes):
+                    won = 1.0 if means[a, lane] == top[lane] else 0.0
+                    if split_ties:
+                        counts[a, lane] += won / left[lane]
+                    else:
+                        counts[a, lane] += won * left[lane]
+                        left[lane] -= won * left[lane]
+        for a in range(columns):
+            for lane in range(stop - start):
+                shares[start + lane, a] = counts[a, lane] / samples
+
+
+@njit(**OPTIONS)
+def signed_counts(codes: NDArray[np.uint8], out: Floats) -> None:
+    """Add to each row of out, at the place that a code's low bits name, its sign (high bit: -1)."""
+    for t in range(codes.shape[0]):
+        for c in range(codes.shape[1]):
+            place = codes[t, c] & 127
+            if place < out.shape[1]:
+                out[t, place] += 1.0 - 2.0 * (codes[t, c] >> 7)
