@@ -112,7 +112,7 @@ def ratio(slow: float, fast: float, wanted: float) -> str:
 
 
 def main() -> None:
-    """Run everything; about three minutes."""
+    """Run everything; some minutes."""
     vectors, table, source = stream.covertype()
     units = len(vectors)
     report = Report()
@@ -169,7 +169,7 @@ def main() -> None:
     )
 
     (linucb, ours), (plain, loop) = best_of_two(
-        3,
+        5,
         lambda: replay(LinUCB(gamma=GAMMA), online, vectors, table),
         lambda: peers.rank_one_loop(vectors, table, GAMMA),
     )
@@ -194,7 +194,7 @@ def main() -> None:
     )
 
     (base, _), (supsbucb, _) = best_of_two(
-        3,
+        5,
         lambda: replay(SBUCB(gamma=GAMMA), grid, vectors, table),
         lambda: replay(SupSBUCB(gamma=GAMMA), grid, vectors, table),
     )
