@@ -32,23 +32,6 @@ def flatten(name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict
         )
 
 
-def leaves(
-    name: str, like: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
-) -> set[str]:
-    """Return the names under which a state of the make of `like` would be looked for."""
-    if name in arrays or name in values:
-        return {name}
-    if isinstance(like, Problem):
-        return set()
-    parts: dict[str, Any] = {}
-    if isinstance(like, tuple):
-        parts = {str(index): item for index, item in enumerate(like)}
-    elif is_dataclass(like) and not isinstance(like, type):
-        parts = {field.name: getattr(like, field.name) for field in fields(like)}
-    found = [leaves(f"{name}.{key}", item, values, arrays) for key, item in parts.items()]
-    return set().union(*found) if found else set()
-
-
 def unflatten(name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> Any:
     """Put a state together again, of the same make as `like`."""
     if name in arrays:
@@ -68,3 +51,15 @@ def unflatten(name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dic
         }
         return replace(like, **parts)
     raise KeyError(name)
+
+
+def comes_back(
+    name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
+) -> bool:
+    """Say whether what was taken apart would be put together whole, in the make of `like`."""
+    again: tuple[dict[str, NDArray[Any]], dict[str, Any]] = ({}, {})
+    try:
+        flatten(name, unflatten(name, like, arrays, values), *again)
+    except KeyError:
+        return False
+    return again[0].keys() == arrays.keys() and again[1].keys() == values.keys()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seqbatch import policies
-from seqbatch.archive import flatten, leaves, unflatten
+from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
@@ -295,16 +295,16 @@ class Learner:
         The file is a NumPy archive of plain arrays and a JSON header. :meth:`load` continues bit
         for bit, also in the middle of a batch.
         """
-        arrays: dict[str, NDArray[Any]] = {"ends": np.asarray(self.grid.ends, dtype=np.int64)}
+        arrays: dict[str, NDArray[Any]] = {}
         values: dict[str, Any] = {}
         flatten("state", self.state, arrays, values)
-        blank = self.policy.begin(self.problem)
-        if leaves("state", blank, values, arrays) != {n for n in {*arrays, *values} if n != "ends"}:
+        if not comes_back("state", self.policy.begin(self.problem), arrays, values):
             raise InvalidArgumentError(
                 "state",
                 "of the make that begin gave it, to be read back",
                 type(self.state).__name__,
             )
+        arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
         flatten("waiting", self._joined(), arrays, values)
         header = {
             "format": FORMAT,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -120,7 +119,6 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(jobs, tmp_path):
         process.wait()
         process.stdout.close()
         assert not (killed / "results.parquet").exists()
-    time.sleep(0.1)
     subprocess.run([*command, str(killed), str(jobs)], check=True, env=environment,
                    capture_output=True)  # fmt: skip
     results = [(tmp_path / name / "results.parquet").read_bytes() for name in ("whole", "killed")]

@@ -200,7 +200,8 @@ class _Run:
         """Add to the sums, and answer the checkpoints that were passed."""
         due = self.checkpoints[len(self.marks) :]
         due = due[due <= self.seen + len(actions)]
-        self.marks += (self.regret + np.cumsum(lost)[due - self.seen - 1]).tolist()
+        if len(due):
+            self.marks += (self.regret + np.cumsum(lost)[due - self.seen - 1]).tolist()
         self.counts[self.batch - 1] += np.bincount(actions, minlength=self.problem.actions)
         self.seen += len(actions)
         self.done += len(actions)
