@@ -9,6 +9,7 @@ Within an instance every policy sees the same contexts, noise and draws: compari
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -51,6 +52,14 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.draws)
+
+    @cached_property
+    def best(self) -> Floats:
+        """The mean reward of each unit's best action, shape (n,); NaN where it is not known."""
+        if self.logged is not None:
+            return np.full(len(self), np.nan)
+        best: Floats = self.means.max(axis=1)
+        return best
 
 
 @runtime_checkable

@@ -192,8 +192,7 @@ class _Run:
             rewards = gained + block.noise[rows][kept]
             feedback = Feedback(vectors, actions, decision.groups, rewards)
             self.state = self.policy.learn(self.state, feedback)
-        best = means.max(axis=1) if block.logged is None else np.full(len(means), np.nan)
-        self.note(actions, gained, best - gained)
+        self.note(actions, gained, block.best[rows][kept] - gained)
         return read
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
