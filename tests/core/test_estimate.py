@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn import linear_model
 
 from seqbatch.core import Statistics, lasso, least_squares, noise_variance, ridge
 from tests.oracles.greedy import lasso_by_coordinates
@@ -103,6 +104,24 @@ def test_least_squares_does_not_mind_units_of_measure():
     estimate = least_squares(observed(rows, rows @ (1 / scales)))
     assert estimate.rank[0] == 3
     np.testing.assert_allclose(estimate.theta[0], 1 / scales, rtol=1e-6)
+
+
+def test_lasso_goes_on_where_the_path_stops_early(monkeypatch):
+    rng = np.random.default_rng(11)
+    rows = rng.standard_normal((60, 6))
+    rows[:, 5] = rows[:, 0] - rows[:, 1] + 1e-5 * rng.standard_normal(60)
+    rewards = rows @ np.array([1.0, 0.0, 0.5, 0.0, -0.4, 0.7]) + rng.standard_normal(60)
+    whole = linear_model.lars_path_gram
+
+    def stopping(**arguments):
+        return whole(**{**arguments, "alpha_min": 3 * arguments["alpha_min"]})
+
+    monkeypatch.setattr(linear_model, "lars_path_gram", stopping)
+    theta = lasso(observed(rows, rewards), 0.05, units=60).theta[0]
+    gradient = rows.T @ (rewards - rows @ theta) / 60
+    assert np.abs(gradient).max() <= 0.05 * (1 + 1e-8)
+    active = theta != 0
+    np.testing.assert_allclose(gradient[active], 0.05 * np.sign(theta[active]), rtol=1e-7)
 
 
 def test_lasso_beyond_five_hundred_steps():

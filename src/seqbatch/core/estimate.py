@@ -144,6 +144,8 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
     """
     from sklearn.linear_model import lars_path_gram
 
+    from seqbatch.core import kernels
+
     theta = np.zeros_like(statistics.moment)
     for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):
         gram, moment = statistics.gram[cell], statistics.moment[cell]
@@ -159,12 +161,13 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
             max_iter=100 * statistics.dim,
             method="lasso",
         )
-        if alphas[-1] > least * (1 + 1e-6) + 1e-9:
-            raise FloatingPointError(
-                f"the lasso path of model {cell} stopped at a penalty of "
-                f"{alphas[-1] * width * height:g} instead of {penalty:g}"
-            )
-        theta[cell] = path[:, -1] * height / width
+        found = np.ascontiguousarray(path[:, -1])
+        if alphas[-1] > least * (1 + 1e-9):
+            # Rounding stops the path where regressors are nearly combinations of each other; from
+            # there it is a short way, coordinate by coordinate.
+            scaled = gram / width / width / units
+            kernels.descend(scaled, moment / width / height / units, least, found)
+        theta[cell] = found * height / width
     nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
     return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 

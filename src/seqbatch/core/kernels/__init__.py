@@ -7,13 +7,14 @@ do.
 
 from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
 from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
-from seqbatch.core.kernels.regression import accumulate, factorise, ridge_cells, solve
+from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
 from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
 
 __all__ = [
     "REFRESH",
     "accumulate",
     "best_shares",
+    "descend",
     "factorise",
     "means",
     "means_and_widths",
