@@ -167,33 +167,57 @@ def stochastic_lower_bound(*, units: int, dim: int, actions: int, batches: int) 
 def certified_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
     """Return the proof of Thm. 2 evaluated numerically for this grid: the sharpest it gives.
 
-    For a prior N(0, nu^2 I/d) cut off at |theta| <= c nu <= 1, every unit of a batch that starts
-    after t units costs at least
-
-        C_K / (2 c nu sqrt(d)) ((d-1)^2 / (d^2 / nu^2 + gamma_K t) - nu^2 P(chi2_{d+2} > c^2 d)).
-
-    This sums over the batches and takes the best nu and c on a fine mesh. Every mesh point is a
-    valid bound, so the result is certified whatever the mesh; it is never below
-    :func:`stochastic_lower_bound_on`.
+    The bound of :func:`prior_lower_bound_on`, with its prior cut off at |theta| <= c nu <= 1, for
+    the best nu and c on a fine mesh. Every mesh point is a valid bound, so the result is certified
+    whatever the mesh; it is never below :func:`stochastic_lower_bound_on`.
     """
-    from scipy.special import gammaincc
-
     d, K, _ = _kept_ends(ends, dim, actions)
     edges = np.concatenate([[0.0], _checked(ends)])
-    gamma, height = expected_largest_norm(K, d), expected_maximum(K)
     best = stochastic_lower_bound_on(ends, dim=dim, actions=actions)
-    smallest = d / math.sqrt(gamma * edges[-1]) / 100
-    for cut in (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0):
-        tail = float(gammaincc(d / 2 + 1, cut**2 * d / 2))
-        nu = np.geomspace(smallest, 1 / cut, 400)[:, None]
-        total = np.zeros(len(nu))
-        for first in range(0, len(edges) - 1, 1_000):  # bounds memory on grids of many batches
-            piece = edges[first : first + 1_001]
-            margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * piece[:-1]) - nu**2 * tail
-            unit = height / (2 * cut * nu * math.sqrt(d)) * np.maximum(margin, 0.0)
-            total += (unit * np.diff(piece)).sum(axis=1)
+    smallest = d / math.sqrt(expected_largest_norm(K, d) * edges[-1]) / 100
+    for cut in _CUTS:
+        total = _prior_bounds(edges, np.geomspace(smallest, 1 / cut, 400), cut, d, K)
         best = max(best, float(total.max()))
     return best
+
+
+def prior_lower_bound_on(ends: Ends, *, dim: int, actions: int, spread: float) -> float:
+    """Return the least mean regret of any method on this grid, over theta ~ N(0, nu^2 I/d).
+
+    Every unit of a batch that starts after t units costs at least, for any c > 0,
+
+        C_K / (2 c nu sqrt(d)) ((d-1)^2 / (d^2 / nu^2 + gamma_K t) - nu^2 P(chi2_{d+2} > c^2 d)),
+
+    which is the step of Thm. 2's proof before it cuts the prior off. It holds for independent
+    N(0, I/d) contexts and standard Gaussian noise; `spread` is nu.
+    """
+    nu = np.array([arguments.number("spread", spread, above=0)])
+    d = arguments.integer("dim", dim, at_least=2)
+    K = arguments.integer("actions", actions, at_least=2)
+    edges = np.concatenate([[0.0], _checked(ends)])
+    return max(float(_prior_bounds(edges, nu, cut, d, K)[0]) for cut in _CUTS)
+
+
+#: Where the prior of the lower bounds is cut off, as multiples of its spread.
+_CUTS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
+
+
+def _prior_bounds(
+    edges: NDArray[np.float64], spreads: NDArray[np.float64], cut: float, d: int, K: int
+) -> NDArray[np.float64]:
+    """Return the bound of :func:`prior_lower_bound_on` for each spread."""
+    from scipy.special import gammaincc
+
+    gamma, height = expected_largest_norm(K, d), expected_maximum(K)
+    tail = float(gammaincc(d / 2 + 1, cut**2 * d / 2))
+    nu = spreads[:, None]
+    total = np.zeros(len(nu))
+    for first in range(0, len(edges) - 1, 1_000):  # bounds memory on grids of many batches
+        piece = edges[first : first + 1_001]
+        margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * piece[:-1]) - nu**2 * tail
+        unit = height / (2 * cut * nu * math.sqrt(d)) * np.maximum(margin, 0.0)
+        total += (unit * np.diff(piece)).sum(axis=1)
+    return total
 
 
 def stochastic_upper_rate(

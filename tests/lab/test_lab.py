@@ -2,7 +2,6 @@
 
 import json
 import textwrap
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
 from seqbatch.lab.comparison import compare
-from seqbatch.simulation import Progress
+from seqbatch.simulation import Progress, summarise, sweep
 
 
 def check_files(files, name):
@@ -74,34 +73,34 @@ def test_figure_1_reads_m_both_ways():
 
 def test_figure_2(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 2_000, 4_000))
-    monkeypatch.setattr(figure2_module, "tuned", partial(figure2_module.tuned, trials=3))
     seen = []
     options = Options(out=tmp_path, trials=2, report=seen.append)
     files = reproduce(Figure2(), options)
     check_files(files, "fig2")
     table = pl.read_parquet(files[0])
-    assert set(table["policy"]) == {"SBPE", "BPE", "RBGL", "LBGL", "SBPE, best grid"}
+    assert set(table["policy"]) == {"SBPE", "BPE", "RBGL", "LBGL", *figure2_module.PLANNED.values()}
     assert set(table["environment"]) == {"Gaussian", "uniform", "sphere", "Student t"}
     assert seen[-1] == Progress(8, 8, 0)
     reproduce(Figure2(), options)
     assert seen[-1] == Progress(8, 8, 8)
 
 
-def test_tuned_grids_are_no_worse_than_the_papers_on_the_instance():
-    from seqbatch import grids
-    from seqbatch.environments import Gaussian
-    from seqbatch.policies import SBPE
-    from seqbatch.simulation import simulate
-
-    units = 20_000
-    best = figure2_module.tuned([units], trials=60).grid(units, 10)
-    paper = grids.minimax(units=units, dim=10, batches=2, scale=0.4)
-    environment = Gaussian(dim=10, actions=10)
-    regret = {
-        grid: np.mean([simulate(SBPE(), environment, grid, seed=s).regret[-1] for s in range(300)])
-        for grid in (best, paper)
-    }
-    assert regret[best] < regret[paper]
+def test_planned_grids_lose_less_than_the_papers_policies_at_every_horizon(tmp_path):
+    horizons = (50_000, 75_000, 100_000)
+    lines = Figure2().lines(horizons)
+    table = sweep(
+        environments={"Gaussian": Figure2().environments()["Gaussian"]},
+        lines={name: line for name, line in lines.items() if name != "BPE"},
+        horizons=horizons,
+        trials=8,
+        out=tmp_path,
+        method="direct",
+    )
+    means = {(row["policy"], row["units"]): row["mean"] for row in summarise(table).to_dicts()}
+    for units in horizons:
+        two, three = (means[name, units] for name in figure2_module.PLANNED.values())
+        assert two < min(means[name, units] for name in ("SBPE", "RBGL", "LBGL"))
+        assert three < means["SBPE", units] / 2
 
 
 def test_figure_3(tmp_path, monkeypatch):

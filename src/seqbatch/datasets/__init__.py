@@ -12,7 +12,7 @@ from seqbatch.datasets.labelled import Labelled
 from seqbatch.datasets.logged import LoggedExperiment
 from seqbatch.datasets.mushroom import mushroom
 from seqbatch.datasets.synthetic_avazu import SyntheticAvazu
-from seqbatch.datasets.tables import labelled_table
+from seqbatch.datasets.tables import features_table, labelled_table
 
 __all__ = [
     "DamagedDatasetError",
@@ -24,6 +24,7 @@ __all__ = [
     "avazu",
     "avazu_chunks",
     "covertype",
+    "features_table",
     "fit_theta",
     "hillstrom",
     "labelled_table",

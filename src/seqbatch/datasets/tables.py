@@ -63,6 +63,25 @@ notes.txt.
     )
 
 
+def features_table(
+    path: str | Path, *, features: Sequence[str] | None = None
+) -> tuple[Floats, tuple[str, ...]]:
+    """Load the features of some units, and the columns' names: numbers standardised, text one-hot.
+
+    Parameters
+    ----------
+    path, features
+        As for :func:`labelled_table`, but that there is no label.
+    """
+    table = _read(Path(path))
+    wanted = _wanted(table, None, features)
+    for name in wanted:
+        _refuse_missing(table[name])
+    encoded = [_encoded(table[name]) for name in wanted]
+    columns = tuple(name for _, names in encoded for name in names)
+    return np.hstack([values for values, _ in encoded]), columns
+
+
 def _read(path: Path) -> pl.DataFrame:
     parquet = path.name.endswith(".parquet")
     if not parquet and not path.name.endswith((".csv", ".csv.gz")):
@@ -84,10 +103,10 @@ def _read(path: Path) -> pl.DataFrame:
     return table
 
 
-def _wanted(table: pl.DataFrame, label: str, features: Sequence[str] | None) -> list[str]:
+def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | None) -> list[str]:
     """Return the feature columns, all of them there, once each and not the label."""
     there = f"one of the file's columns ({', '.join(table.columns)})"
-    if label not in table.columns:
+    if label is not None and label not in table.columns:
         raise InvalidArgumentError("label", there, repr(label))
     if isinstance(features, str):
         raise InvalidArgumentError("features", "a list of column names", repr(features))
@@ -96,9 +115,10 @@ def _wanted(table: pl.DataFrame, label: str, features: Sequence[str] | None) -> 
         if name not in table.columns:
             raise InvalidArgumentError("each of features", there, repr(name))
     if not wanted or label in wanted or len(set(wanted)) < len(wanted):
-        raise InvalidArgumentError(
-            "features", f"at least one column, each once, {label!r} not among them", f"{wanted}"
-        )
+        rule = "at least one column, each once"
+        if label is not None:
+            rule += f", {label!r} not among them"
+        raise InvalidArgumentError("features", rule, f"{wanted}")
     return wanted
 
 

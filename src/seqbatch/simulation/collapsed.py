@@ -216,7 +216,7 @@ def _sum_of_squared_maxima(random: Generator, units: int, actions: int) -> float
     if units <= EXACT:
         maxima = ndtri(random.random(units) ** (1 / actions))
         return float(maxima @ maxima)
-    mean, variance, third = _squared_maximum_moments(actions)
+    mean, variance, third = squared_maximum_moments(actions)
     # A shifted gamma has the sum's mean, variance and skewness; beyond that it is normal anyway.
     shape = 4 * units * variance**3 / third**2
     scale = third / (2 * variance)
@@ -224,7 +224,7 @@ def _sum_of_squared_maxima(random: Generator, units: int, actions: int) -> float
 
 
 @cache
-def _squared_maximum_moments(actions: int) -> tuple[float, float, float]:
+def squared_maximum_moments(actions: int) -> tuple[float, float, float]:
     """Return mean, variance and third central moment of the squared maximum of K normals."""
     second, fourth, sixth = (theory.maximum_moment(actions, power) for power in (2, 4, 6))
     variance = fourth - second**2

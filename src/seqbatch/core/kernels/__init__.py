@@ -7,6 +7,7 @@ do.
 
 from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
 from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
+from seqbatch.core.kernels.points import choose_points
 from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
 from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
 
@@ -14,6 +15,7 @@ __all__ = [
     "REFRESH",
     "accumulate",
     "best_shares",
+    "choose_points",
     "descend",
     "factorise",
     "means",

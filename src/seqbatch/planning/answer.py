@@ -1,0 +1,231 @@
+"""What a plan says: tables, words, a picture."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import Grid
+from seqbatch.planning.model import Model
+from seqbatch.planning.sample import Sample
+from seqbatch.policies.base import LinearPolicy
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a number of batches costs; NaN where a column has no meaning.
+
+    Parameters
+    ----------
+    batches
+        M; None for fully online, with new estimates after every unit.
+    sizes
+        How many units each batch holds.
+    regret, error
+        Expected regret under pure exploitation, and its Monte-Carlo standard error.
+    of_online
+        Regret over that of fully online.
+    earned
+        The share of the possible gain (that of a perfect assignment over a random one) earned.
+    best_share
+        The share of units that get their best action.
+    lower_bound
+        What no method with these batches can beat.
+    rate
+        The theorem's rate, without its constants and logarithms; comparable between rows.
+    total_cost
+        Regret plus the cost of the batches.
+    """
+
+    batches: int | None
+    sizes: tuple[int, ...]
+    regret: float
+    error: float
+    of_online: float
+    earned: float
+    best_share: float
+    lower_bound: float
+    rate: float
+    total_cost: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A policy on the recommended grid.
+
+    Parameters
+    ----------
+    name, policy
+        Which one.
+    regret, error
+        Its mean regret, and the standard error.
+    excess, excess_error
+        How much more it loses than the first candidate in the same trials, with standard error.
+    """
+
+    name: str
+    policy: LinearPolicy
+    regret: float
+    error: float
+    excess: float
+    excess_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What the recommended grid costs if the effect was guessed wrong.
+
+    Parameters
+    ----------
+    factor
+        The true effect over the stated one.
+    regret
+        The recommended grid's regret then.
+    paper
+        That of the paper's grid (the better of its two).
+    best
+        That of the grid tuned to the true effect.
+    """
+
+    factor: float
+    regret: float
+    paper: float
+    best: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When batches should end, by which policy, and what that costs; print it, or save it.
+
+    Parameters
+    ----------
+    model
+        What was assumed.
+    contexts
+        ``"stochastic"`` or ``"adversarial"``.
+    grid, policy
+        What is recommended.
+    rows, online
+        What other numbers of batches would cost, and fully online.
+    candidates
+        The policies that were compared on the grid.
+    sensitivity
+        What a wrong guess of the effect costs.
+    sample
+        The sample of units that the features came from.
+    seen
+        Units before these, of an experiment under way; the grid counts from there.
+    batch_cost, within, seed
+        As asked for.
+    """
+
+    model: Model
+    contexts: Literal["stochastic", "adversarial"]
+    grid: Grid
+    policy: LinearPolicy
+    rows: tuple[Row, ...]
+    online: Row
+    candidates: tuple[Candidate, ...]
+    sensitivity: tuple[Sensitivity, ...]
+    sample: Sample | None
+    seen: int
+    batch_cost: float | None
+    within: float
+    seed: int
+
+    @property
+    def units(self) -> int:
+        """How many units the grid holds."""
+        return self.grid.units
+
+    @property
+    def batches(self) -> int:
+        """The recommended number of batches."""
+        return self.grid.batches
+
+    @property
+    def row(self) -> Row:
+        """The table's row of the recommended number of batches."""
+        return next(row for row in self.rows if row.batches == self.batches)
+
+    def near_online(self, share: float) -> int | None:
+        """Return the smallest M whose regret is at most `share` above fully online's, if any.
+
+        0.1 is 10% more. In an adversarial plan it is the guarantees that are compared.
+        """
+        limit = 1 + arguments.number("share", share, at_least=0)
+        return next((row.batches for row in self.rows if row.of_online <= limit), None)
+
+    def table(self) -> "pl.DataFrame":
+        """Return the rows, fully online last, as a table."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [asdict(row) for row in (*self.rows, self.online)],
+            schema_overrides={"batches": pl.Int64, "sizes": pl.List(pl.Int64)},
+        ).fill_nan(None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        policy = {field.name: getattr(self.policy, field.name) for field in fields(self.policy)}
+        answer = {
+            "units": self.units,
+            "seen": self.seen,
+            "actions": self.model.actions,
+            "layout": self.model.layout,
+            "dim": self.model.dim,
+            "scenarios": [{"effect": e, "noise": n} for e, n in self.model.scenarios],
+            "kappa": self.model.kappa,
+            "contexts": self.contexts,
+            "batches": self.batches,
+            "ends": list(self.grid.ends),
+            "sizes": list(self.grid.sizes),
+            "policy": {"name": type(self.policy).__name__, **policy},
+            "table": [asdict(row) for row in (*self.rows, self.online)],
+            "candidates": [
+                {k: v for k, v in vars(one).items() if k != "policy"} for one in self.candidates
+            ],
+            "sensitivity": [asdict(one) for one in self.sensitivity],
+            "sample": None if self.sample is None else self.sample.evidence(),
+        }
+        return {key: _plain(value) for key, value in answer.items()}
+
+    def chart(self) -> "alt.TopLevelMixin":
+        """Return the picture: regret against the number of batches, and the grid in time."""
+        from seqbatch.planning.picture import draw
+
+        return draw(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture as .png, .svg or .html (which opens without a network)."""
+        target = Path(path)
+        if target.suffix not in (".png", ".svg", ".html"):
+            raise InvalidArgumentError("path", "a .png, .svg or .html file", target.name)
+        if target.suffix == ".html":
+            self.chart().save(target, inline=True)
+        else:
+            self.chart().save(target, scale_factor=2.0)
+        return target
+
+    def __str__(self) -> str:
+        from seqbatch.planning.words import describe
+
+        return describe(self)
+
+
+def _plain(value: Any) -> Any:
+    """Return the value without what JSON does not know: NaN and tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    return value

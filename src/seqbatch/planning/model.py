@@ -1,0 +1,149 @@
+"""What a plan assumes of the world, in numbers: parameters drawn from a normal law.
+
+Contexts are Gaussian and whitened; every coordinate of the true parameters is drawn from N(0, s^2),
+with s such that the best action's mean reward exceeds a random one's by `effect`, on average over
+units and parameters. A control is like a random action before anything is known, so that the same
+number is the gain over control.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from seqbatch import theory
+from seqbatch.environments.base import branch, generator
+from seqbatch.simulation.block_ensemble import BlockEnsemble
+from seqbatch.simulation.ensemble import Draws, Past
+from seqbatch.simulation.shared_ensemble import SharedEnsemble
+from seqbatch.simulation.thinned import ThinnedTrial
+
+Floats = NDArray[np.float64]
+
+#: The place of the parameters in the seed tree; the ensembles use those up to 9.
+PARAMETERS = 10
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """A Gaussian model with parameters yet unknown.
+
+    Parameters
+    ----------
+    layout
+        ``"shared"``: a vector of d numbers for each action. ``"block"``: a row of features for each
+        unit, behind a constant.
+    actions
+        K.
+    dim
+        The length of one parameter vector: d, or 1 + p.
+    scenarios
+        Pairs of effect and noise, all equally plausible.
+    kappa
+        The smallest eigenvalue of the contexts' covariance over its largest.
+    rows
+        Rows of features to draw from where policies are compared, shape (n, p); None draws normals.
+    past
+        What is known already, in whitened coordinates.
+    """
+
+    layout: Literal["shared", "block"]
+    actions: int
+    dim: int
+    scenarios: tuple[tuple[float, float], ...]
+    kappa: float = 1.0
+    rows: Floats | None = None
+    past: Past | None = None
+
+    @property
+    def effect(self) -> float:
+        """The mean effect over the scenarios."""
+        return float(np.mean([effect for effect, _ in self.scenarios]))
+
+    def spread(self, effect: float) -> float:
+        """Return s, the standard deviation of every coordinate, for a mean gain of `effect`."""
+        length = _mean_length(self.dim, constant=self.layout == "block")
+        return effect / (theory.expected_maximum(self.actions) * length)
+
+    def ensemble(
+        self, trials: int, *, seed: int, points: int = 512
+    ) -> SharedEnsemble | BlockEnsemble:
+        """Return trials whose parameters are drawn from the law, scenario by scenario."""
+        place = SeedSequence(seed)
+        theta, noise = self._parameters(trials, place)
+        made: SharedEnsemble | BlockEnsemble
+        if self.layout == "shared":
+            made = SharedEnsemble(theta[:, 0], self.actions, noise, Draws(place), self.past)
+        else:
+            made = BlockEnsemble(theta, noise, Draws(place), points, self.past)
+        if self.past is not None:
+            return made
+        # The trials' gain, which grows with the parameters, becomes the stated one exactly.
+        gain = float(made.rates([1]).regret.mean())
+        return replace(made, theta=made.theta * (self.effect / gain))
+
+    def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
+        """Return trials to run any policy on, with the contexts' covariance or the given rows."""
+        theta, noise = self._parameters(trials, SeedSequence(seed))
+        if self.layout == "block":
+            parts = [(one, self._features) for one in theta]
+        else:
+            scale = np.sqrt(np.linspace(self.kappa, 1.0, self.dim))
+            parts = [(one / scale, self._vectors) for one in theta]
+        return [
+            ThinnedTrial(one, float(level), self.actions, self.layout, contexts)
+            for (one, contexts), level in zip(parts, noise, strict=True)
+        ]
+
+    def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats]:
+        """Return the parameters (trials, models, dim) and the noise levels (trials,)."""
+        models = 1 if self.layout == "shared" else self.actions
+        chosen = [self.scenarios[t % len(self.scenarios)] for t in range(trials)]
+        spread = np.array([self.spread(effect) for effect, _ in chosen])[:, None, None]
+        noise = np.array([level for _, level in chosen])
+        normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
+        if self.past is None:
+            return spread * normals, noise
+        return _posterior(self.past, spread, noise, normals), noise
+
+    def _features(self, random: Generator, units: int) -> Floats:
+        if self.rows is None:
+            features = random.standard_normal((units, self.dim - 1))
+        else:
+            features = self.rows[random.integers(0, len(self.rows), units)]
+        return np.concatenate([np.ones((units, 1)), features], axis=1)
+
+    def _vectors(self, random: Generator, units: int) -> Floats:
+        scale = np.sqrt(np.linspace(self.kappa, 1.0, self.dim))
+        return scale * random.standard_normal((units, self.actions, self.dim))
+
+
+def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Floats:
+    """Draw parameters given what is known."""
+    dim = normals.shape[2]
+    level = noise[:, None, None, None]
+    precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
+    mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
+    root = np.linalg.cholesky(precision)
+    draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
+    return draws[..., 0]
+
+
+@cache
+def _mean_length(dim: int, *, constant: bool) -> float:
+    """Return the mean length of a standard normal vector, or of one behind a constant 1.
+
+    >>> round(_mean_length(1, constant=False), 4)
+    0.7979
+    """
+    from scipy.special import gammaincinv
+
+    freedom = dim - 1 if constant else dim
+    if freedom == 0:
+        return 1.0
+    shares = (np.arange(20_000) + 0.5) / 20_000
+    squares = 2 * gammaincinv(freedom / 2, shares)
+    return float(np.sqrt(squares + (1.0 if constant else 0.0)).mean())

@@ -1,0 +1,134 @@
+"""A sample of units, and what it says of the population: dimension, condition, diversity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+
+Floats = NDArray[np.float64]
+
+#: A direction with less than this share of the largest variance is taken for none at all.
+NOTHING = 1e-8
+#: Below this condition, some direction is hardly ever seen, and pure exploitation may not learn it.
+POOR = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of features of some units.
+
+    Parameters
+    ----------
+    values
+        The features as numbers, shape (n, p), without a constant column.
+    columns
+        Their names; numbered where None.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> visits = rng.poisson(3.0, 500)
+    >>> sample = Sample(np.column_stack([visits, 2 * visits, rng.random(500)]))
+    >>> sample.dim, sample.dropped
+    (2, 1)
+    """
+
+    values: ArrayLike
+    columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        values = arguments.floats("values", self.values, ("n", "p"))
+        if len(values) < 2 or values.shape[1] < 1:
+            raise InvalidArgumentError(
+                "values", "at least two rows of at least one feature", f"shape {values.shape}"
+            )
+        names = self.columns or [f"x{j + 1}" for j in range(values.shape[1])]
+        if len(names) != values.shape[1]:
+            raise InvalidArgumentError(
+                "columns", f"one name for each of {values.shape[1]} columns", f"{len(names)} names"
+            )
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "columns", tuple(names))
+
+    @cached_property
+    def _axes(self) -> tuple[Floats, Floats, Floats]:
+        """Return standardised rows, and the eigenvalues and axes of their correlation."""
+        values = np.asarray(self.values, dtype=np.float64)
+        spread = values.std(axis=0)
+        live = spread > 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
+        rows = (values[:, live] - values[:, live].mean(axis=0)) / spread[live]
+        if not live.any():
+            raise InvalidArgumentError(
+                "values", "features that differ between units", "constant columns only"
+            )
+        eigenvalues, axes = np.linalg.eigh(rows.T @ rows / len(rows))
+        kept = eigenvalues > NOTHING * eigenvalues.max()
+        return rows, eigenvalues[kept], axes[:, kept]
+
+    @property
+    def dim(self) -> int:
+        """How many directions the features vary in."""
+        return len(self._axes[1])
+
+    @property
+    def dropped(self) -> int:
+        """How many columns add nothing: constant, or a combination of others."""
+        return int(np.asarray(self.values).shape[1]) - self.dim
+
+    @property
+    def kappa(self) -> float:
+        """The smallest eigenvalue of the correlation matrix over its largest."""
+        return float(self._axes[1].min() / self._axes[1].max())
+
+    @property
+    def whitened(self) -> Floats:
+        """The rows in coordinates of unit variance without correlation, shape (n, dim)."""
+        rows, eigenvalues, axes = self._axes
+        whitened: Floats = rows @ axes / np.sqrt(eigenvalues)
+        return whitened
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what speaks for and against diversity, which pure exploitation lives on.
+
+        It asks that in every direction units differ (Assumptions 2 and 4): that no eigenvalue is
+        small beside the largest, and that no direction is constant for nearly all units.
+        """
+        whitened = self.whitened
+        tails = (whitened**4).mean(axis=0)
+        # A column or direction that lives on rare units has few beyond half a deviation.
+        both = np.hstack([self._axes[0], whitened])
+        active = (np.abs(both) > 0.5).mean(axis=0)
+        plausible = self.kappa >= POOR and bool(active.min() > 0.05)
+        return {
+            "rows": len(whitened),
+            "columns": np.asarray(self.values).shape[1],
+            "directions": self.dim,
+            "dropped": self.dropped,
+            "kappa": self.kappa,
+            "largest_kurtosis": float(tails.max()),
+            "rarest_direction": float(active.min()),
+            "diverse": plausible,
+        }
+
+    def verdict(self) -> str:
+        """Say in words whether pure exploitation's condition is plausible, and why."""
+        facts = self.evidence()
+        judged = "is plausible" if facts["diverse"] else "is doubtful"
+        text = (
+            f"Diversity {judged} on {facts['rows']:,} sampled units: their {facts['columns']} "
+            f"columns vary in {facts['directions']} directions"
+        )
+        if facts["dropped"]:
+            text += f" ({facts['dropped']} add nothing: constant, or sums of others)"
+        return text + (
+            f"; condition kappa = {facts['kappa']:.3g} (below {POOR:g} is poor); in the rarest "
+            f"direction {facts['rarest_direction']:.0%} of units differ by half a standard "
+            f"deviation (60% if normal); largest kurtosis {facts['largest_kurtosis']:.1f} (3 if "
+            "normal)."
+        )

@@ -1,0 +1,242 @@
+"""Where batches should end: a family of grids, what a user allows, and a search.
+
+Every grid of the family has ends t_m with
+
+    ln t_m = ln t_1 + (ln T - ln t_1) (1 - r^(m-1)) / (1 - r^(M-1)),
+
+two numbers for any M: the first end and the bend r. r = 1 is the geometric grid of Theorem 3,
+r = 1/2 that of Theorem 2, and all two-batch and three-batch grids with t_2 of any size belong to
+it. The search is deterministic: the same function gives the same grid.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from seqbatch.errors import InvalidGridError
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the user allows.
+
+    Parameters
+    ----------
+    units
+        How many units are still to come.
+    smallest, largest
+        The size of a batch.
+    first
+        The size of the first batch, where it is settled.
+    waves
+        Sizes of calendar waves; batches end where waves end. They add up to `units`.
+    seen
+        Units before these, of a campaign under way.
+    """
+
+    units: int
+    smallest: int = 1
+    largest: int | None = None
+    first: int | None = None
+    waves: tuple[int, ...] | None = None
+    seen: int = 0
+
+    def allows(self, batches: int) -> bool:
+        """Say whether any grid of this many batches keeps to the limits."""
+        if self.waves is not None:
+            return batches <= len(self.waves)
+        if self.first is not None:
+            if batches == 1:
+                return self.first == self.units
+            rest = self.units - self.first
+            return self._spans(rest, batches - 1)
+        return self._spans(self.units, batches)
+
+    def _spans(self, units: int, batches: int) -> bool:
+        most = units if self.largest is None else self.largest
+        return self.smallest * batches <= units <= most * batches
+
+    def fit(self, ends: Sequence[float]) -> Sizes:
+        """Return the sizes nearest to these ends that keep to the limits."""
+        if self.waves is not None:
+            return self._on_waves(ends)
+        largest, kept, batches = self.largest or self.units, [0], len(ends)
+        for m, end in enumerate(ends, start=1):
+            if m == 1 and self.first is not None:
+                kept.append(self.first)
+                continue
+            left = batches - m
+            low = max(kept[-1] + self.smallest, self.units - left * largest)
+            high = min(kept[-1] + largest, self.units - left * self.smallest)
+            kept.append(min(max(round(end), low), high))
+        return tuple(after - before for before, after in pairwise(kept))
+
+    def _on_waves(self, ends: Sequence[float]) -> Sizes:
+        """Move each end to the nearest wave's end that leaves room for the others."""
+        stops = self.stops
+        chosen, lowest = [0], 0
+        for m, end in enumerate(ends, start=1):
+            left = len(ends) - m
+            free = range(lowest, len(stops) - left)
+            place = len(stops) - 1 if left == 0 else min(free, key=lambda i: abs(stops[i] - end))
+            chosen.append(stops[place])
+            lowest = place + 1
+        return tuple(after - before for before, after in pairwise(chosen))
+
+    @property
+    def stops(self) -> list[int]:
+        """Where waves end."""
+        total, stops = 0, []
+        for wave in self.waves or ():
+            total += wave
+            stops.append(total)
+        return stops
+
+
+def family(first: float, bend: float, *, units: int, batches: int, seen: int = 0) -> list[float]:
+    """Return the family's ends, counted from `seen`.
+
+    >>> [round(end) for end in family(1_000, 1.0, units=100_000, batches=3)]
+    [1000, 10000, 100000]
+    """
+    if batches == 1:
+        return [float(units)]
+    start, stop = math.log(seen + first), math.log(seen + units)
+    weights = [bend**m for m in range(batches - 1)]
+    total, ends, passed = sum(weights), [first], 0.0
+    for weight in weights:
+        passed += weight
+        ends.append(math.exp(start + (stop - start) * passed / total) - seen)
+    return ends
+
+
+def tune(
+    cost: Callable[[Sizes], float],
+    limits: Limits,
+    batches: int,
+    *,
+    least: int,
+    start: tuple[float, float] | None = None,
+) -> tuple[Sizes, tuple[float, float]]:
+    """Find the grid of least cost in the family.
+
+    Parameters
+    ----------
+    cost
+        What a grid of these sizes costs.
+    limits, batches
+        What the grid must keep to.
+    least
+        The smallest first end that is worth a look.
+    start
+        ln t_1 and ln r to search near, as found for another number of batches.
+
+    Returns
+    -------
+    tuple
+        The sizes, and their ln t_1 and ln r.
+    """
+    known: dict[Sizes, float] = {}
+
+    def sizes(log_first: float, log_bend: float) -> Sizes:
+        ends = family(
+            math.exp(log_first),
+            math.exp(log_bend),
+            units=limits.units,
+            batches=batches,
+            seen=limits.seen,
+        )
+        return limits.fit(ends)
+
+    def remembered(wanted: Sizes) -> float:
+        if wanted not in known:
+            known[wanted] = cost(wanted)
+        return known[wanted]
+
+    def value(log_first: float, log_bend: float) -> float:
+        return remembered(sizes(log_first, log_bend))
+
+    low, high = math.log(min(least, limits.units / 2)), math.log(limits.units * 0.9)
+    if start is None:
+        steps = [low + (high - low) * i / 8 for i in range(9)]
+        bend = math.log(0.6)
+        values = [value(step, bend) for step in steps]
+        best = values.index(min(values))
+        first, width = steps[best], (high - low) / 8
+    else:
+        (first, bend), width = start, 1.0
+    for rounds in range(2 if batches > 2 else 1):
+        reach = width / (1 + rounds)
+        bounds = max(low, first - reach), min(high, first + reach)
+        first = _golden(partial(value, log_bend=bend), *bounds, steps=6)
+        if batches > 2:
+            bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)
+            bend = _golden(partial(value, first), *bounds, steps=4)
+    best_sizes = min(known, key=lambda wanted: known[wanted])
+    if limits.waves is not None:
+        best_sizes = _neighbours(remembered, best_sizes, limits)
+    return best_sizes, (first, bend)
+
+
+def _golden(value: Callable[[float], float], low: float, high: float, *, steps: int) -> float:
+    """Narrow the place of a minimum by the golden section, one new point a step."""
+    if high <= low:
+        return low
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = value(left), value(right)
+    for _ in range(steps - 2):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = value(right)
+    return left if at_left < at_right else right
+
+
+def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: Limits) -> Sizes:
+    """Move one end at a time to the next wave's end, as long as that helps."""
+    stops = limits.stops
+    places = [stops.index(sum(sizes[: m + 1])) for m in range(len(sizes))]
+    improved = True
+    while improved:
+        improved = False
+        for m in range(len(places) - 1):
+            for step in (-1, 1):
+                moved = places.copy()
+                moved[m] += step
+                if moved[m] < 0 or sorted(set(moved)) != moved:
+                    continue
+                ends = [0, *(stops[place] for place in moved)]
+                other = tuple(after - before for before, after in pairwise(ends))
+                if cost(other) < cost(sizes):
+                    sizes, places, improved = other, moved, True
+    return sizes
+
+
+def feasible(limits: Limits, batches: Sequence[int]) -> list[int]:
+    """Return those numbers of batches that the limits allow; an error where there are none."""
+    allowed = [number for number in batches if limits.allows(number)]
+    if not allowed:
+        rules = {
+            "min_batch": limits.smallest if limits.smallest > 1 else None,
+            "max_batch": limits.largest,
+            "first_batch": limits.first,
+            "waves": limits.waves,
+        }
+        stated = ", ".join(f"{name} = {rule}" for name, rule in rules.items() if rule is not None)
+        wanted = f"{batches[0]}" if len(batches) == 1 else f"{min(batches)} to {max(batches)}"
+        raise InvalidGridError(
+            "batches",
+            f"possible for {limits.units} units" + (f" with {stated}" if stated else ""),
+            wanted,
+            "Loosen a limit, or ask for another number of batches.",
+        )
+    return allowed

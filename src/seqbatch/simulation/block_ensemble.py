@@ -1,0 +1,201 @@
+"""Greedy trials of the block model: one row of features a unit, one parameter for each action.
+
+A unit is v = (1, z) with z ~ N(0, I). Which action it gets depends on z only through the
+differences of K estimated scores, and what it loses only through those and the differences of the
+K true ones: at most 2 (K - 1) directions. Points are drawn in these; every other direction is
+independent of the choice and enters an action's gram as a Gaussian and a Wishart of that action's
+count. In a batch of more units than points each point stands for several units: that is the one
+approximation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqbatch.simulation.ensemble import (
+    Draws,
+    Floats,
+    Integers,
+    Past,
+    Rates,
+    least_squares,
+    solve,
+    wishart_factors,
+)
+
+#: What the kept normals are used for.
+POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockEnsemble:
+    """Trials of the block model.
+
+    Parameters
+    ----------
+    theta
+        The whitened true parameters, the constant's first, shape (trials, K, 1 + p).
+    noise
+        The standard deviation of each trial's noise, shape (trials,).
+    draws
+        Where the randomness comes from.
+    points
+        How many points stand for the units of a batch.
+    past
+        What is known already; None before the first batch, which then is uniform.
+
+    Examples
+    --------
+    >>> from numpy.random import SeedSequence
+    >>> theta = np.random.default_rng(1).standard_normal((100, 3, 5)) / 10
+    >>> trials = BlockEnsemble(theta, np.ones(100), Draws(SeedSequence(1)))
+    >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
+    array([0.183 , 0.0149])
+    """
+
+    theta: Floats
+    noise: Floats
+    draws: Draws
+    points: int = 512
+    past: Past | None = None
+
+    @property
+    def trials(self) -> int:
+        """How many."""
+        return len(self.theta)
+
+    def rates(self, sizes: Sequence[int]) -> Rates:
+        """Run batches of these sizes."""
+        trials, _, dim = self.theta.shape
+        gram, moment = np.zeros((*self.theta.shape, dim)), np.zeros(self.theta.shape)
+        estimate = None
+        if self.past is not None:
+            gram, moment = gram + self.past.gram, moment + self.past.moment
+            estimate = least_squares(gram, moment)
+        regret, best = np.empty((trials, len(sizes))), np.empty((trials, len(sizes)))
+        for batch, size in enumerate(sizes):
+            choice = self._choose(batch, estimate, min(size, self.points))
+            regret[:, batch], best[:, batch] = choice.regret, choice.best
+            if batch + 1 < len(sizes):
+                factors = self._factors(batch, size, choice)
+                seen = factors @ np.swapaxes(factors, -1, -2)
+                normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
+                gram += seen
+                moment += (seen @ self.theta[..., None])[..., 0]
+                moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
+                estimate = least_squares(gram, moment)
+        return Rates(regret, best)
+
+    def rates_seeing_all(self, seen: Sequence[int]) -> Floats:
+        """Return a unit's regret under the best use of every action's outcomes of `seen` units.
+
+        The estimate is the posterior mean for parameters drawn from N(0, s^2 I), with s^2 that of
+        this ensemble's: where they were drawn so, no policy that saw `seen` units, of each the
+        outcome of one action, can lose less on average. Shape (trials, len(seen)).
+        """
+        trials, actions, dim = self.theta.shape
+        spread = float(np.mean(self.theta**2))
+        regret = np.empty((trials, len(seen)))
+        for batch, units in enumerate(seen):
+            everyone = np.full((trials, 1), float(units))
+            factors = self._uniform_factors(batch, everyone)
+            normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
+            gram = factors @ np.swapaxes(factors, -1, -2)
+            moment = (gram @ self.theta[..., None])[..., 0]
+            moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
+            penalty = (self.noise**2 / spread)[:, None, None, None] * np.eye(dim)
+            system = np.broadcast_to(gram + penalty, (trials, actions, dim, dim))
+            estimate = solve(system, moment)
+            regret[:, batch] = self._choose(batch, estimate if units else None).regret
+        return regret
+
+    def _choose(self, batch: int, estimate: Floats | None, used: int = 0) -> "_Choice":
+        """Let the points choose by the estimate, or uniformly where there is none."""
+        from seqbatch.core import kernels
+
+        trials, actions, dim = self.theta.shape
+        truth = self.theta[:, 1:] - self.theta[:, :1]
+        guess = np.zeros_like(truth) if estimate is None else estimate[:, 1:] - estimate[:, :1]
+        # The first columns of the frame span the guess's directions, the next ones the truth's.
+        both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
+        frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
+        decisive, wanted = min(actions - 1, dim - 1), min(2 * (actions - 1), dim - 1)
+        result = _Choice(
+            uniform=estimate is None,
+            frame=frame,
+            regret=np.empty(trials),
+            best=np.empty(trials),
+            gram=np.empty((trials, actions, 1 + decisive, 1 + decisive)),
+            count=np.empty((trials, actions), dtype=np.int64),
+        )
+        slopes = np.concatenate([truth[..., :1], truth[..., 1:] @ frame[..., :wanted]], axis=2)
+        kernels.choose_points(
+            self.draws.normals(POINTS, batch, (trials, self.points, wanted)),
+            np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2),
+            slopes,
+            used,
+            result.regret,
+            result.best,
+            result.gram,
+            result.count,
+        )
+        if estimate is None:
+            # All went to the first action; a random one gains the mean of all on average.
+            result.regret[:] -= slopes[..., 0].sum(axis=1) / actions
+            result.best[:] = 1 / actions
+        return result
+
+    def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
+        """Return F with F F' each action's gram of a batch, shape (trials, K, dim, dim)."""
+        trials, actions, _ = self.theta.shape
+        if choice.uniform:
+            share = np.full((trials, actions), size // actions, dtype=np.float64)
+            share[:, : size % actions] += 1
+            return self._uniform_factors(batch, share)
+        weight = size / min(size, self.points)
+        count = np.rint(weight * choice.count)
+        return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
+
+    def _uniform_factors(self, batch: int, count: Floats) -> Floats:
+        dim = self.theta.shape[2]
+        frame = np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
+        return self._assembled(batch, count[..., None, None], count, count, frame)
+
+    def _assembled(
+        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats
+    ) -> Floats:
+        """Complete grams of the decisive directions by those that do not matter to the choice.
+
+        With G = C C' the decisive part and N, W a Gaussian and a Wishart, the gram is F F' for
+        F = [[C, 0], [N', root of W]]; where G lacks rank, so does C, and N has as many rows less.
+        """
+        trials, actions, dim = self.theta.shape
+        cells, size = inner.shape[1], inner.shape[2]
+        jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
+        present = np.arange(size) < rank[..., None]
+        factors = np.zeros((trials, cells, dim, dim))
+        factors[..., :size, :size] = (
+            np.linalg.cholesky(inner + jitter * np.eye(size)) * present[..., None, :]
+        )
+        normals = self.draws.normals(CROSS, batch, (trials, actions, dim, dim))[:, :cells]
+        factors[..., size:, :size] = normals[..., size:, :size] * present[..., None, :]
+        below = self.draws.normals(BELOW, batch, (trials, actions, dim, dim))[:, :cells]
+        diagonal = self.draws.normals(DIAGONAL, batch, (trials, actions, dim))[:, :cells]
+        factors[..., size:, size:] = wishart_factors(
+            below[..., size:, size:], diagonal[..., size:], count - size
+        )
+        factors[..., 1:, :] = frame[:, None] @ factors[..., 1:, :]
+        return factors
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """What the points chose, and what it costs; see :func:`seqbatch.core.kernels.choose_points`."""
+
+    uniform: bool
+    frame: Floats
+    regret: Floats
+    best: Floats
+    gram: Floats
+    count: Integers
