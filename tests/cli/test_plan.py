@@ -1,0 +1,56 @@
+"""`seqbatch plan`: what a person types and sees."""
+
+import json
+
+import numpy as np
+import polars as pl
+
+from tests.cli.test_cli import run
+
+SMALL = ("plan", "--units", "5000", "--actions", "2", "--max-batches", "2")
+
+
+def test_a_plan_in_words_and_tables(tmp_path):
+    out = tmp_path / "plan.html"
+    text = run(*SMALL, "--features", "3", "--out", str(out)).stdout
+    assert "5,000 units, 2 actions" in text
+    assert "online" in text
+    assert "If the true effect is another" in text
+    assert out.stat().st_size > 100_000
+    values = json.loads(run(*SMALL, "--features", "3", "--json").stdout)
+    assert sum(values["sizes"]) == 5_000
+    assert values["table"][-1]["batches"] is None
+
+
+def test_a_plan_from_a_sample(tmp_path):
+    rng = np.random.default_rng(1)
+    table = pl.DataFrame(
+        {
+            "customer": [f"c{i}" for i in range(300)],
+            "age": rng.integers(18, 80, 300),
+            "region": rng.choice(["north", "south", "west"], 300),
+        }
+    )
+    file = tmp_path / "customers.csv"
+    table.write_csv(file)
+    text = run(*SMALL, "--sample", str(file), "--columns", "age,region").stdout
+    assert "their 4 columns vary in 3 directions (1 add nothing" in text
+    wrong = run(*SMALL, "--sample", str(file), "--columns", "age,height", code=2)
+    assert "each of features must be one of the file's columns" in wrong.stderr
+
+
+def test_waves_and_prior_and_worst_case():
+    text = run(
+        *SMALL, "--features", "2", "--waves", "1000,4000", "--effect", "0.1", "--effect", "0.4"
+    ).stdout
+    assert "gains 0.1 or 0.4 a unit" in text
+    worst = run(*SMALL, "--dim", "4", "--contexts", "adversarial").stdout
+    assert "cannot be foretold" in worst
+    assert "guarantee" in worst
+    for words, message in (
+        (("--features", "100"), "units must be at least 10201"),
+        (("--features", "2", "--waves", "10,x"), "waves must be whole numbers separated by commas"),
+        (("--features", "2", "--effect", "-1"), "effect must be a finite number above 0"),
+        (("--dim", "2", "--out", "plan.pdf"), "path must be a .png, .svg or .html file"),
+    ):
+        assert message in run(*SMALL, *words, code=2).stderr
