@@ -125,6 +125,33 @@ def test_moments_agree_with_unit_by_unit_simulation(name):
     assert np.median(relative) < 0.01, relative
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_the_sums_of_a_batch_have_the_moments_of_drawn_units(chosen):
+    d, K, n, noise, trials = 3, 4, 25, 0.7, 6_000
+    rng = np.random.default_rng(5)
+    shape = rng.standard_normal((d, d))
+    theta = np.array([0.5, -0.3, 0.8])
+    guess = np.array([1.0, 0.2, -0.4])
+    v = shape @ guess / np.linalg.norm(shape @ guess) if chosen else None
+    law = collapsed._Law(K, noise, shape, theta)
+    sums = [law.sums(rng, n, v) for _ in range(trials)]
+    actual = np.array([np.append(one.gram.ravel(), one.moment.ravel()) for one in sums])
+    expected = np.empty_like(actual)
+    for trial in range(trials):
+        x = rng.standard_normal((n, K, d)) @ shape
+        picks = (x @ guess).argmax(axis=1) if chosen else np.zeros(n, dtype=np.int64)
+        rows = x[np.arange(n), picks]
+        rewards = rows @ theta + noise * rng.standard_normal(n)
+        expected[trial] = np.append((rows.T @ rows).ravel(), rows.T @ rewards)
+    for one, other in (
+        (actual, expected),
+        ((actual - actual.mean(axis=0)) ** 2, (expected - expected.mean(axis=0)) ** 2),
+        (actual * np.roll(actual, 4, axis=1), expected * np.roll(expected, 4, axis=1)),
+    ):
+        spread = np.sqrt((one.var(axis=0) + other.var(axis=0)) / trials)
+        assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) < 4 * spread).all()
+
+
 @pytest.mark.parametrize("policy", [LBGL(scale=0.1), SBPE(first="uniform")])
 def test_moments_agree_with_the_direct_method(policy):
     environment, grid = Gaussian(dim=3, actions=3), grids.explicit([300, 1_500])

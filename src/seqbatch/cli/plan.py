@@ -62,6 +62,8 @@ def plan(
     from seqbatch.datasets import features_table
 
     with kindly():
+        if out is not None:
+            planning.picture_file(out)
         described: Any = features
         if sample is not None:
             described = planning.Sample(

@@ -205,9 +205,7 @@ class Plan:
 
     def save(self, path: str | Path) -> Path:
         """Write the picture as .png, .svg or .html (which opens without a network)."""
-        target = Path(path)
-        if target.suffix not in (".png", ".svg", ".html"):
-            raise InvalidArgumentError("path", "a .png, .svg or .html file", target.name)
+        target = picture_file(path)
         if target.suffix == ".html":
             self.chart().save(target, inline=True)
         else:
@@ -218,6 +216,14 @@ class Plan:
         from seqbatch.planning.words import describe
 
         return describe(self)
+
+
+def picture_file(path: str | Path) -> Path:
+    """Return the path of a picture, whose ending says what it will be."""
+    target = Path(path)
+    if target.suffix not in (".png", ".svg", ".html"):
+        raise InvalidArgumentError("path", "a .png, .svg or .html file", target.name)
+    return target
 
 
 def _plain(value: Any) -> Any:

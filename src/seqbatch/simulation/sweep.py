@@ -21,7 +21,7 @@ from seqbatch.simulation.tasks import Progress, Row, run_tasks
 if TYPE_CHECKING:
     import polars as pl
 
-KINDS = ("uniform", "online", "minimax", "sparse", "geometric")
+KINDS = ("uniform", "online", "minimax", "sparse", "geometric", "explicit")
 COUNTS: dict[str, Callable[..., int]] = {
     "adversarial": grids.adversarial_batches,
     "stochastic": grids.stochastic_batches,
@@ -36,13 +36,15 @@ class GridRule:
     Parameters
     ----------
     kind
-        ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"`` or ``"geometric"``.
+        ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
     batches
         A number, or a rule: ``"adversarial"``, ``"stochastic"``, ``"problem-dependent"``.
     divide
         Divide the number of batches by this, rounding down.
     scale
         For the minimax grid; see :func:`seqbatch.grids.minimax`.
+    shares
+        For the explicit grid: the share of all units that each batch ends at, the last one 1.
 
     Examples
     --------
@@ -54,9 +56,18 @@ class GridRule:
     batches: int | str = 2
     divide: int = 1
     scale: float | None = None
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         arguments.choice("kind", self.kind, KINDS)
+        shares = tuple(
+            arguments.number("shares", share, above=0, at_most=1) for share in self.shares
+        )
+        if (self.kind == "explicit") != bool(shares) or (shares and shares[-1] != 1):
+            raise InvalidArgumentError(
+                "shares", 'given with kind "explicit" alone, the last one 1', repr(self.shares)
+            )
+        object.__setattr__(self, "shares", shares)
         if isinstance(self.batches, str):
             arguments.choice("batches", self.batches, tuple(COUNTS))
         else:
@@ -67,6 +78,8 @@ class GridRule:
         """Return the grid for `units` units and the paper's dimension d."""
         if self.kind == "online":
             return grids.online(units=units)
+        if self.kind == "explicit":
+            return grids.explicit(round(share * units) for share in self.shares)
         rule = COUNTS.get(str(self.batches))
         count = rule(units=units, dim=dim) if rule else int(self.batches)
         batches = max(1, count // self.divide)
