@@ -2,85 +2,26 @@
 
 import inspect
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 import seqbatch
 from seqbatch import environments as families
 from seqbatch import policies
+from seqbatch.cli import campaign
+from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
 from seqbatch.environments.linear import LinearEnvironment
-from seqbatch.errors import SeqbatchError
 from seqbatch.policies.base import BasePolicy
 from seqbatch.simulation import GridRule
-from seqbatch.simulation import Progress as Done
 
 app = typer.Typer(
     help="Adaptive experiments whose feedback comes in a few batches.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-# Piped, a table keeps its columns: 80 characters would cut its numbers.
-console = Console(width=None if sys.stdout.isatty() else 200)
-errors = Console(stderr=True, soft_wrap=True)
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-
-#: Exit codes besides 0: bad usage or input, and interrupted.
-BAD_INPUT, INTERRUPTED = 2, 130
-
-
-@contextmanager
-def kindly() -> Iterator[None]:
-    """Turn the package's errors into one line and an exit code."""
-    try:
-        yield
-    except (SeqbatchError, OSError) as error:
-        errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        errors.print("seqbatch: interrupted; the same command goes on from here.")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[Done], None]]:
-    """Show a bar with the time left, on a terminal; elsewhere nothing."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=errors, disable=not sys.stderr.isatty(), speed_estimate_period=3600
-    ) as bar:
-        task = bar.add_task(title, total=None)
-
-        def report(done: Done) -> None:
-            bar.update(task, total=done.total, completed=done.done)
-
-        yield report
-
-
-def show(title: str, columns: list[str], rows: list[list[Any]], as_json: bool) -> None:
-    """Print a table, for people or for scripts."""
-    if as_json:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=1))
-        return
-    table = Table(title=title, title_justify="left")
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and isinstance(rows[0][index], int | float)
-        table.add_column(column, justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
-    console.print(table)
+app.add_typer(campaign.app, name="campaign")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,331 @@
+"""Give units their actions: check the whole file, decide for the new ones, answer for all."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from seqbatch.campaign import chain
+from seqbatch.campaign.answers import Writer, answer
+from seqbatch.campaign.blobs import pack, unpack, unpack_state
+from seqbatch.campaign.columns import Problems
+from seqbatch.campaign.contract import Change, Extent, Reader, UnitChunk
+from seqbatch.campaign.decisions import Decided, decide, joined
+from seqbatch.campaign.draws import Draws, draws
+from seqbatch.campaign.features import Encoder
+from seqbatch.campaign.files import Source
+from seqbatch.campaign.logbook import Logbook
+from seqbatch.campaign.situation import Situation, situation
+from seqbatch.errors import CampaignStateError, InvalidFileError
+
+Integers = NDArray[np.int64]
+NOTHING = "nothing was assigned"
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """What a call of assign did.
+
+    Parameters
+    ----------
+    wave
+        The wave that was open.
+    assigned, repeated, left_over
+        Units that got an action now, had one already, and found no room.
+    left
+        How many units the wave still takes; None where the calendar decides.
+    actions
+        How many of the units assigned now got each action.
+    holdout
+        How many of them are measured apart.
+    event
+        The number of the event; None where nothing was new.
+    table
+        The answers, where they were not written to a file.
+    """
+
+    wave: int
+    assigned: int
+    repeated: int
+    left_over: int
+    left: int | None
+    actions: dict[str, int]
+    holdout: int
+    event: int | None
+    table: pa.Table | None = None
+
+
+def check_units(now: Situation, source: Source, encoder: Encoder) -> list[Draws]:
+    """Check a whole file of units; return the units' draws, piece by piece."""
+    there = set(source.columns())
+    problems, made, start = Problems(), [], 0
+    for name in encoder.columns:
+        if name not in there:
+            problems.whole(name, "the file has no such column")
+    if problems.found:
+        raise InvalidFileError(source.name, problems.found, NOTHING)
+    for batch in source.batches(encoder.columns):
+        units, _ = encoder.prepared(batch, start, problems)
+        nul = {row: "must not hold a NUL character" for row, u in enumerate(units) if "\0" in u}
+        problems.add(start, now.spec.unit, nul)
+        made.append(draws(now.spec.seed, now.name, units))
+        start += len(units)
+    problems.found.extend(source.ragged)
+    if not start and not problems.found:
+        problems.whole("", "the file has no rows")
+    if not problems.found:
+        problems.found.extend(_repeated(now, source, made))
+    if problems.found:
+        raise InvalidFileError(source.name, sorted(problems.found), NOTHING)
+    return made
+
+
+def _repeated(now: Situation, source: Source, made: list[Draws]) -> list[tuple[int, str, str]]:
+    """Return the rows whose id stood in an earlier row, found by fingerprint and then by text."""
+    prints = np.concatenate([piece.fingerprint for piece in made])
+    ordered = np.sort(prints)
+    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(twins):
+        return []
+    suspects = set(np.flatnonzero(np.isin(prints, twins)).tolist())
+    seen: dict[str, int] = {}
+    found, row = [], 0
+    for batch in source.batches([now.spec.unit]):
+        for unit in batch.column(0).cast(pa.string()).to_pylist():
+            if row in suspects:
+                if unit in seen:
+                    reason = f"repeats the id {unit!r} of row {seen[unit]:,}"
+                    found.append((row + 1, now.spec.unit, reason))
+                seen.setdefault(unit, row + 1)
+            row += 1
+    return found
+
+
+class Stored:
+    """Decisions made earlier, by unit number; the chunks used last are kept at hand."""
+
+    KEPT = 32
+
+    def __init__(self, reader: Reader, extents: list[Extent], actions: int) -> None:
+        self._reader = reader
+        self._chunks = [extent.chunk for extent in extents]
+        self._firsts = np.array([extent.first for extent in extents], dtype=np.int64)
+        self._waves = np.array([extent.wave for extent in extents], dtype=np.int64)
+        self._actions = actions
+        self._recent: OrderedDict[int, Decided] = OrderedDict()
+
+    def decided(self, numbers: Integers) -> tuple[Integers, Decided]:
+        """Return the waves and decisions of units, in their order."""
+        places = np.searchsorted(self._firsts, numbers, side="right") - 1
+        pieces, order = [], []
+        for place in np.unique(places):
+            rows = np.flatnonzero(places == place)
+            pieces.append(self._chunk(int(place)).take(numbers[rows] - self._firsts[place]))
+            order.append(rows)
+        back = np.argsort(np.concatenate(order))
+        return self._waves[places], joined(pieces).take(back)
+
+    def _chunk(self, place: int) -> Decided:
+        if place not in self._recent:
+            [chunk] = self._reader.unit_chunks(given=False, chunks=[self._chunks[place]])
+            decided = Decided.of(unpack(chunk.decided))
+            self._recent[place] = widened(decided, self._actions)
+            if len(self._recent) > self.KEPT:
+                self._recent.popitem(last=False)
+        self._recent.move_to_end(place)
+        return self._recent[place]
+
+
+def widened(decided: Decided, actions: int) -> Decided:
+    """Return decisions with a probability of 0 for actions that were added later."""
+    lacking = actions - decided.probabilities.shape[1]
+    wide = np.pad(decided.probabilities, ((0, 0), (0, lacking)))
+    return Decided(decided.actions, decided.scores, wide, decided.holdout, decided.groups)
+
+
+@dataclass
+class Assigning:
+    """One call of assign within its transaction.
+
+    Parameters
+    ----------
+    change
+        The transaction.
+    logbook
+        Who signs.
+    partial
+        Whether to take the first units that fit where there is no room for all.
+    """
+
+    change: Change
+    logbook: Logbook
+    partial: bool
+    now: Situation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = situation(self.change.events())
+        self._policy = self.now.made_policy()
+        record = self.change.last_state()
+        assert record is not None
+        self._state: Any = None
+        self._record = record
+        extents = self.change.extents()
+        self._stored = Stored(self.change, extents, len(self.now.actions))
+        self._chunk = len(extents)
+        self._number = self.now.assigned
+        self._hashes: list[str] = []
+        self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
+        self._fresh = self._new = self._repeated = self._over = self._holdout = 0
+
+    def run(
+        self, source: Source, made: list[Draws], out: Writer | None, rest: Writer | None
+    ) -> Assigned:
+        """Decide for every unit of a checked file, and write the answers."""
+        encoder = self.now.encoder(wave=self.now.wave)
+        names = [action.name for action in self.now.actions]
+        tables, start = [], 0
+        for batch, drawn in zip(source.batches(encoder.columns), made, strict=True):
+            units, given = encoder.prepared(batch, start, Problems())
+            start += len(units)
+            fits, waves, decided = self._batch(units, given, drawn)
+            if not len(fits) or (self._over and not self.partial):
+                self._spill(rest, given, fits)
+                continue
+            kept = units if len(fits) == len(units) else [units[row] for row in fits]
+            table = answer(self.now.spec.unit, kept, waves, decided, names)
+            if out is None:
+                tables.append(table)
+            else:
+                out.write(table)
+            self._spill(rest, given, fits)
+        self._refuse_overflow()
+        event = self._finish()
+        left = self.now.left
+        return Assigned(
+            wave=self.now.wave,
+            assigned=self._new,
+            repeated=self._repeated,
+            left_over=self._over,
+            left=None if left is None else left - self._new,
+            actions=dict(zip(names, self._counts.tolist(), strict=True)),
+            holdout=self._holdout,
+            event=event,
+            table=pa.concat_tables(tables) if tables else None,
+        )
+
+    def _batch(
+        self, units: Sequence[str], given: pa.Table, drawn: Draws
+    ) -> tuple[NDArray[np.intp], Integers, Decided]:
+        """Return the rows that have an answer, and the answers, deciding where there is none."""
+        # A campaign without units has none to find.
+        known = self.now.assigned > 0
+        numbers = self.change.numbers(units) if known else np.full(len(units), -1)
+        fresh = np.flatnonzero(numbers < 0)
+        if len(fresh):
+            self.now.require_open()
+        left = self.now.left
+        room = len(fresh) if left is None else max(left - self._new, 0)
+        self._fresh += len(fresh)
+        self._over += max(len(fresh) - room, 0)
+        fresh = fresh[:room]
+        old = np.flatnonzero(numbers >= 0)
+        self._repeated += len(old)
+        if self._over and not self.partial:
+            none = np.zeros(0, dtype=np.int64)
+            return none, none, Decided(none, none, none, none, none)  # type: ignore[arg-type]
+        pieces, waves, rows = [], [], []
+        if len(old):
+            when, decided = self._stored.decided(numbers[old])
+            pieces, waves, rows = [decided], [when], [old]
+        if len(fresh):
+            pieces.append(self._decide(units, given, drawn, fresh))
+            waves.append(np.full(len(fresh), self.now.wave))
+            rows.append(fresh)
+        if not rows:
+            none = np.zeros(0, dtype=np.int64)
+            return none, none, Decided(none, none, none, none, none)  # type: ignore[arg-type]
+        if len(rows) == 1:
+            return rows[0], waves[0], pieces[0]
+        back = np.argsort(np.concatenate(rows), kind="stable")
+        return (
+            np.concatenate(rows)[back],
+            np.concatenate(waves)[back],
+            joined(pieces).take(back),
+        )
+
+    def _decide(
+        self, units: Sequence[str], given: pa.Table, drawn: Draws, fresh: NDArray[np.intp]
+    ) -> Decided:
+        if self._state is None:
+            self._state = unpack_state(self._record.content, self.now)
+        if len(fresh) < len(units):
+            units = [units[row] for row in fresh]
+            given, drawn = given.take(fresh), drawn.take(fresh)
+        decided = decide(self.now, self._policy, self._state, given, drawn)
+        chunk = UnitChunk(
+            chunk=self._chunk,
+            event=self.now.sequence + 1,
+            wave=self.now.wave,
+            first=self._number,
+            count=len(units),
+            given=pack(given),
+            decided=pack(decided.table()),
+            hash="",
+        )
+        hashed = chain.units_hash(self.change.name, chunk)
+        self.change.add_units(UnitChunk(**{**vars(chunk), "hash": hashed}), units)
+        self._hashes.append(hashed)
+        self._chunk += 1
+        self._number += len(units)
+        self._new += len(units)
+        self._counts += np.bincount(decided.actions, minlength=len(self._counts))
+        self._holdout += int(decided.holdout.sum())
+        return decided
+
+    def _spill(self, rest: Writer | None, given: pa.Table, fits: NDArray[np.intp]) -> None:
+        """Write the units that found no room."""
+        if rest is not None and self.partial and len(fits) < given.num_rows:
+            without = np.setdiff1d(np.arange(given.num_rows), fits)
+            rest.write(decoded(given.take(without)))
+
+    def _refuse_overflow(self) -> None:
+        if self._over and not self.partial:
+            raise CampaignStateError(
+                f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
+                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. "
+                "Hand over fewer, or take the first that fit with --partial."
+            )
+
+    def _finish(self) -> int | None:
+        if not self._new:
+            return None
+        names = [action.name for action in self.now.actions]
+        event = self.logbook.write(
+            self.change,
+            sequence=self.now.sequence + 1,
+            previous=self.now.hash,
+            kind="assign",
+            counts={
+                "assigned": self._new,
+                "repeated": self._repeated,
+                "left_over": self._over,
+                "holdout": self._holdout,
+                "actions": dict(zip(names, self._counts.tolist(), strict=True)),
+            },
+            payload={"wave": self.now.wave, "chunks": len(self._hashes)},
+            rows=self._hashes,
+        )
+        return event.sequence
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """Return a table whose dictionary columns are plain text."""
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
