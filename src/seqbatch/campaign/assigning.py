@@ -70,8 +70,9 @@ def check_units(now: Situation, source: Source, encoder: Encoder) -> list[Draws]
         raise InvalidFileError(source.name, problems.found, NOTHING)
     for batch in source.batches(encoder.columns):
         units, _ = encoder.prepared(batch, start, problems)
-        nul = {row: "must not hold a NUL character" for row, u in enumerate(units) if "\0" in u}
-        problems.add(start, now.spec.unit, nul)
+        if any("\0" in unit for unit in units):
+            nul = {row: "must not hold a NUL character" for row, u in enumerate(units) if "\0" in u}
+            problems.add(start, now.spec.unit, nul)
         made.append(draws(now.spec.seed, now.name, units))
         start += len(units)
     problems.found.extend(source.ragged)

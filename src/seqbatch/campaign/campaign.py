@@ -15,6 +15,7 @@ from seqbatch.campaign.blobs import pack_state
 from seqbatch.campaign.closing import Closed, Closing
 from seqbatch.campaign.contract import Event, StateRecord, Store
 from seqbatch.campaign.declaration import check_spec, read_spec
+from seqbatch.campaign.exporting import export
 from seqbatch.campaign.files import source
 from seqbatch.campaign.logbook import Logbook, this_user, utc_now
 from seqbatch.campaign.recording import Recorded, Recording
@@ -154,6 +155,32 @@ class Campaign:
         """Check every hash, and replay every estimate and every decision."""
         with self.store.read(self.name) as reader:
             return verify(reader)
+
+    def export(
+        self,
+        out: str | Path,
+        *,
+        what: str = "units",
+        at: int | None = None,
+        kind: str | None = None,
+    ) -> int:
+        """Write what is stored to a file; return how many rows.
+
+        Parameters
+        ----------
+        out
+            The file.
+        what
+            units (with features, decisions and outcomes), outcomes (every version), held, events.
+        at
+            As it was right after this event; now where None.
+        kind
+            The file's format, where its name does not say it.
+        """
+        with Writer(out, kind=kind) as writer, self.store.read(self.name) as reader:
+            count = export(reader, writer, what=what, at=at)
+            writer.publish()
+            return count
 
     def assign(
         self,

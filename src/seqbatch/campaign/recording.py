@@ -225,7 +225,8 @@ class Recording:
 
     def _keep(self, judged: "_Judged", kept: NDArray[np.intp], lines: Integers) -> None:
         verdicts = judged.verdicts[kept]
-        reasons = [judged.reasons.get(int(row), "") for row in kept]
+        said = judged.reasons
+        reasons = [said.get(row, "") for row in kept.tolist()] if said else [""] * len(kept)
         columns: dict[str, Any] = {
             "line": lines[kept],
             "unit": pa.array(judged.units).take(kept) if len(kept) < len(lines) else judged.units,
@@ -241,12 +242,10 @@ class Recording:
         self._add(
             pa.table(columns), judged.numbers[taken], judged.versions[taken], judged.values[taken]
         )
-        for row, verdict, reason in zip(kept, verdicts, reasons, strict=True):
-            if len(self._held) >= self.SHOWN:
-                break
-            if verdict != _ACCEPTED:
-                line, unit = int(lines[row]), judged.units[row]
-                self._held.append((line, unit, VERDICTS[verdict], reason))
+        for place in np.flatnonzero(verdicts != _ACCEPTED)[: max(self.SHOWN - len(self._held), 0)]:
+            row = kept[place]
+            held = (int(lines[row]), judged.units[row], VERDICTS[verdicts[place]], reasons[place])
+            self._held.append(held)
 
     def _keep_ragged(self, line: int, reason: str) -> None:
         """Keep a row of a CSV file that is not as long as its header."""

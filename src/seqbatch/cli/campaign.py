@@ -351,6 +351,155 @@ def verify(name: Name, store: Where = STORE, as_json: Json = False) -> None:
         raise typer.Exit(FOUND)
 
 
+@app.command()
+def init(
+    units: Annotated[
+        str | None, typer.Argument(help="A file of units to infer it from; an example if not said.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
+    name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    kind: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Write a commented declaration to start from.
+
+    Example: seqbatch campaign init units.csv --out spec.toml
+    """
+    from seqbatch.campaign.starting import starting_spec, write_spec
+
+    with kindly(as_json=as_json):
+        write_spec(out, starting_spec(units, name=name, kind=kind))
+    if as_json:
+        dump({"out": str(out)})
+    else:
+        say(f"Wrote {out}. Edit it, then: seqbatch campaign create {out}")
+
+
+@app.command()
+def export(
+    name: Name,
+    out: Annotated[str, typer.Option(help="The file to write, or - for standard output.")],
+    what: Annotated[str, typer.Option(help="units, outcomes, held or events.")] = "units",
+    at: Annotated[
+        int | None, typer.Option("--at-event", help="As it was right after this event.")
+    ] = None,
+    kind: Format = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write what is stored to a file: units with decisions and outcomes, or the events.
+
+    Example: seqbatch campaign export spring --out spring.parquet
+    """
+    with opened(name, store, None, as_json) as campaign:
+        count = campaign.export(out, what=what, at=at, kind=kind)
+    if as_json and out != "-":
+        dump({"rows": count, "out": out})
+    elif out != "-":
+        say(f"Wrote {count:,} rows to {out}.")
+
+
+@app.command()
+def amend(
+    name: Name,
+    reason: Reason,
+    sizes: Annotated[
+        str | None, typer.Option(help="Sizes of the waves to come, as 2000,3000.")
+    ] = None,
+    units: Annotated[int | None, typer.Option(help="Units of the whole campaign.")] = None,
+    add: Annotated[
+        list[str] | None, typer.Option(help="An action to add; with features as NAME:price=2.")
+    ] = None,
+    retire: Annotated[list[str] | None, typer.Option(help="An action to retire.")] = None,
+    floor: Annotated[float | None, typer.Option(help="The least probability of an action.")] = None,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Change a campaign between two waves; what was assigned stays.
+
+    Example: seqbatch campaign amend spring --retire mail --reason "too dear"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.amend(
+            reason=reason,
+            sizes=None if sizes is None else _sizes(sizes),
+            units=units,
+            add=[_action(text) for text in add or ()],
+            retire=retire,
+            floor=floor,
+        )
+        now = campaign.situation()
+    if as_json:
+        dump(asdict(event))
+        return
+    given = ", ".join(now.actions[number].name for number in now.active)
+    say(f"Amended (event {event.sequence}).")
+    say(f"Waves of {', '.join(f'{size:,}' for size in now.sizes)} units; actions: {given}.")
+
+
+def _sizes(text: str) -> list[int]:
+    from seqbatch.errors import InvalidArgumentError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidArgumentError("sizes", "whole numbers, as 2000,3000", repr(text)) from None
+
+
+def _action(text: str) -> dict[str, Any]:
+    from seqbatch.errors import InvalidArgumentError
+
+    name, _, rest = text.partition(":")
+    try:
+        pairs = [part.split("=") for part in rest.split(",") if part]
+        return {"name": name, "features": {key: float(value) for key, value in pairs}}
+    except ValueError:
+        raise InvalidArgumentError("add", "NAME or NAME:feature=number,...", repr(text)) from None
+
+
+@app.command()
+def abort(
+    name: Name,
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """End a campaign early; outcomes may still be recorded."""
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.abort(reason=reason)
+    if as_json:
+        dump(asdict(event))
+    else:
+        say(f"Campaign {name} is aborted (event {event.sequence}).")
+
+
+@app.command()
+def report(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The page to write; a picture goes beside it.")],
+    at: Annotated[
+        int | None, typer.Option("--at-event", help="As it was right after this event.")
+    ] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write a page about a campaign, with a picture; it opens without a network.
+
+    Example: seqbatch campaign report spring --out report.html
+    """
+    from seqbatch.campaign.report import write_report
+
+    with opened(name, store, None, as_json) as campaign:
+        status = campaign.status(at=at)
+        files = write_report(status, campaign.events()[: status.events], out)
+    if as_json:
+        dump({"files": [str(file) for file in files]})
+    else:
+        say("\n".join(str(file) for file in files))
+
+
 def _policy(policy: dict[str, Any]) -> str:
     parameters = ", ".join(f"{key} = {value}" for key, value in policy.items() if key != "kind")
     return f"{policy['kind']}({parameters})"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,14 @@ class Bulk(Protocol):
         """Add outcomes."""
 
 
+def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
+    """Return the number of each place, -1 where there is none."""
+    result = np.full(count, -1, dtype=np.int64)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=2 * len(rows))
+    result[flat[::2]] = flat[1::2]
+    return result
+
+
 def _newest(rows: Sequence[tuple[int, int, float]], count: int) -> tuple[Integers, Floats]:
     """Return the version and value of each place, the highest version of several."""
     versions, values = np.zeros(count, dtype=np.int64), np.full(count, np.nan)
@@ -56,11 +65,7 @@ class SQLiteBulk:
             "CROSS JOIN assignments a ON a.campaign = ? AND a.unit = j.value",
             (json.dumps(units, ensure_ascii=False), campaign),
         ).fetchall()
-        result = np.full(len(units), -1, dtype=np.int64)
-        if found:
-            places, numbers = zip(*found, strict=True)
-            result[np.array(places)] = numbers
-        return result
+        return _placed(found, len(units))
 
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
@@ -73,8 +78,7 @@ class SQLiteBulk:
 
     def add_numbers(self, campaign: int, units: Sequence[str], first: int) -> None:
         """Number units from `first` on."""
-        # Neighbours in the index go in one after the other, which touches each page once.
-        rows = sorted(zip(units, range(first, first + len(units)), strict=True))
+        rows = zip(units, range(first, first + len(units)), strict=True)
         statement = f"INSERT INTO assignments (campaign, unit, number) VALUES ({campaign:d}, ?, ?)"
         self._raw.executemany(statement, rows)
 
@@ -82,8 +86,7 @@ class SQLiteBulk:
         self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
     ) -> None:
         """Add outcomes."""
-        order = np.argsort(numbers, kind="stable")
-        columns = (numbers[order].tolist(), versions[order].tolist(), values[order].tolist())
+        columns = (numbers.tolist(), versions.tolist(), values.tolist())
         statement = (
             "INSERT INTO outcomes (campaign, number, version, value, event) "
             f"VALUES ({campaign:d}, ?, ?, ?, {event:d})"
@@ -100,15 +103,11 @@ class PostgresBulk:
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
         found = self._raw.execute(
-            "SELECT u.place, a.number FROM unnest(%s::text[]) WITH ORDINALITY u (unit, place) "
+            "SELECT u.place - 1, a.number FROM unnest(%s::text[]) WITH ORDINALITY u (unit, place) "
             "JOIN assignments a ON a.campaign = %s AND a.unit = u.unit",
             (list(units), campaign),
         ).fetchall()
-        result = np.full(len(units), -1, dtype=np.int64)
-        if found:
-            places, numbers = zip(*found, strict=True)
-            result[np.array(places) - 1] = numbers
-        return result
+        return _placed(found, len(units))
 
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
