@@ -25,6 +25,9 @@ from seqbatch.campaign.standing import Status, status
 from seqbatch.campaign.verifying import Verified, verify
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 
+#: Sums of products that are kept at most: half a gigabyte in each state.
+MOST_SUMS = 60_000_000
+
 
 class Campaign:
     """A real experiment in waves, kept in a store.
@@ -326,6 +329,13 @@ def _begun(payload: dict[str, Any]) -> Situation:
         rows_hash="", previous="", hash="",
     )  # fmt: skip
     now = situation([first])
+    problem = now.problem()
+    if (sums := problem.models * problem.dim**2) > MOST_SUMS:
+        raise InvalidSpecError(
+            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
+            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, levels "
+            "or interactions, or hash categories to a smaller width."
+        )
     learning = "learn" in now.spec.features.numeric.values()
     uniform = now.policy.get("first") == "uniform" or now.policy["kind"] in (
         "UniformRandom",

@@ -12,7 +12,7 @@ from seqbatch.campaign.declaration import check_spec
 from seqbatch.campaign.features import Encoder
 from seqbatch.campaign.spec import Action, Spec
 from seqbatch.core import Problem
-from seqbatch.errors import CampaignStateError, InvalidSpecError
+from seqbatch.errors import CampaignStateError, InvalidSpecError, StoreError
 from seqbatch.policies import Policy
 from seqbatch.policies.base import BasePolicy
 
@@ -132,6 +132,12 @@ class Situation:
 
 def situation(events: Sequence[Event]) -> Situation:
     """Fold events, in their order, into where the campaign stands."""
+    for event in events:
+        if "damaged" in event.payload or "damaged" in event.counts:
+            raise StoreError(
+                f"event {event.sequence} is damaged and cannot be read. `seqbatch campaign verify` "
+                "says what else is."
+            )
     first = events[0].payload
     now = Situation(
         spec=check_spec(first["spec"]),

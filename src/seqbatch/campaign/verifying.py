@@ -27,14 +27,15 @@ NAMED = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be: the event, the place in it, and what differs."""
+    """Something that is not as it should be: the event (0: an index), the place, what differs."""
 
     event: int
     place: str
     problem: str
 
     def __str__(self) -> str:
-        return f"event {self.event}, {self.place}: {self.problem}"
+        where = f"event {self.event}" if self.event else "index"
+        return f"{where}, {self.place}: {self.problem}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ class _Verifying:
                 self._find(event.sequence, "hash", "the event is not what was signed")
             previous = event.hash
         if self._events:
-            named = self._events[0].payload.get("spec", {}).get("name")
+            spec = self._events[0].payload.get("spec", {})
+            named = spec.get("name") if isinstance(spec, dict) else None
             if named != self._reader.name:
                 self._find(1, "name", f"the store says {self._reader.name!r}, the event {named!r}")
 

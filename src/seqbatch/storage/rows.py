@@ -166,8 +166,17 @@ class View:
 
 def _event(row: Any) -> Event:
     plain = {name: value for name, value in row.items() if name != "campaign"}
-    plain["counts"], plain["payload"] = json.loads(row["counts"]), json.loads(row["payload"])
+    plain["counts"], plain["payload"] = _values(row["counts"]), _values(row["payload"])
     return Event(**plain)
+
+
+def _values(text: str) -> dict[str, Any]:
+    """Return what a text says; a damaged one as it stands, for a verification to name."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = None
+    return found if isinstance(found, dict) else {"damaged": text}
 
 
 def _state(row: Any) -> StateRecord:

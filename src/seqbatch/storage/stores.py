@@ -198,6 +198,8 @@ def keeps_wal_safe(version: tuple[int, ...]) -> bool:
 def _settings(raw: Any, _record: Any) -> None:
     # Transactions are begun by `_begin`; the driver must not begin any of its own.
     raw.isolation_level = None
+    # A byte that was changed must not keep the rest from being read: a verification names it.
+    raw.text_factory = lambda text: text.decode(errors="replace")
     mode = "WAL" if keeps_wal_safe(sqlite3.sqlite_version_info) else "DELETE"
     for setting in (
         f"journal_mode = {mode}",
