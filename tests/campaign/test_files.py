@@ -75,8 +75,8 @@ def test_all_problems_are_listed_and_twenty_shown(campaign, tmp_path):
 
 def test_files_that_only_look_odd(campaign, tmp_path):
     path = tmp_path / "units.csv"
-    rows = ['"new\nline",30,5,urban,x', " 007 ,31,6,rural,y", "7,32,7,urban,z", "ünïcode ☃,1,2,rural,w",
-            '"comma, quote""",3,4,urban,x']  # fmt: skip
+    rows = ['"new\nline",30,5,urban,x', " 007 ,31,6,rural,y", "7,32,7,urban,z",
+            "ünïcode ☃,1,2,rural,w", '"comma, quote""",3,4,urban,x']  # fmt: skip
     text = "\ufeff" + HEADER.strip() + "\r\n" + "\r\n".join(rows) + "\r\n"
     path.write_text(text, encoding="utf-8", newline="")
     result = campaign.assign(path)

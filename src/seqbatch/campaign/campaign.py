@@ -333,8 +333,8 @@ def _begun(payload: dict[str, Any]) -> Situation:
     if (sums := problem.models * problem.dim**2) > MOST_SUMS:
         raise InvalidSpecError(
             f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
-            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, levels "
-            "or interactions, or hash categories to a smaller width."
+            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, "
+            "levels or interactions, or hash categories to a smaller width."
         )
     learning = "learn" in now.spec.features.numeric.values()
     uniform = now.policy.get("first") == "uniform" or now.policy["kind"] in (

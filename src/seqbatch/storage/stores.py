@@ -104,7 +104,8 @@ class SQLStore:
             if found != migrating.KNOWN[-1]:
                 with self._transaction(write=True) as connection:
                     self._lock_names(connection)
-                    if found is None:
+                    # Another process may have made the tables while this one waited.
+                    if migrating.revision(connection) is None:
                         self._refuse_foreign(connection)
                     migrating.upgrade(connection)
         except BaseException:
@@ -230,7 +231,7 @@ class PostgresStore(SQLStore):
             ) from None
         self._error: type[Exception] = psycopg.Error
         parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(parsed, poolclass=sa.pool.NullPool)
+        engine = sa.create_engine(parsed)
         sa.event.listen(engine, "connect", _search_path)
         sa.event.listen(engine, "begin", _begin_read)
         super().__init__(engine, parsed.render_as_string(hide_password=True))

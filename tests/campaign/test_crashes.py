@@ -1,0 +1,108 @@
+"""Killed at any point, on a full disk, on a broken one: the whole call happened, or nothing did."""
+
+import errno
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.storage import open_store
+from tests.campaign.crashing import FAULTS, Nursery, order
+from tests.campaign.stages import CALLS, examine, prepare
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("stages"))
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    made = Nursery()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", FAULTS)
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_a_point(stages, nursery, tmp_path, call, step, when):
+    stage = stages[call]
+    path = stage.copied(tmp_path)
+    arguments = stage.full(tmp_path)
+    [result] = nursery.run(order(path, call, die_at=(step, when), **arguments))
+    kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+    if result["killed"] and step in ("add_units", "add_outcomes", "add_state", "add_event"):
+        assert not kept
+    if result["killed"] and step in ("publish", "replace"):
+        assert kept
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_any_moment(stages, nursery, tmp_path, call):
+    stage, draw = stages[call], random.Random(call)
+    outcomes = []
+    for attempt in range(20):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        path, arguments = stage.copied(folder), stage.full(folder)
+        delay = draw.uniform(0, 0.12)
+        [result] = nursery.run(order(path, call, die_after=delay, **arguments))
+        kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+        outcomes.append((result["killed"], kept))
+        shutil.rmtree(folder)
+    # Too early for all or too late for all would show nothing.
+    assert any(killed for killed, _ in outcomes)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A nursery whose writes can be made to fail; skipped where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here to make the library that lets writes fail")
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    source = __file__.replace("test_crashes.py", "faults.c")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-w", "-o", library, source, "-ldl"], check=True
+    )
+    made = Nursery({"LD_PRELOAD": str(library)})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["disk full", "broken disk"])
+@pytest.mark.parametrize("call", CALLS)
+def test_writes_that_fail(stages, faulty, tmp_path, call, code):
+    stage = stages[call]
+    counted = stage.copied(tmp_path)
+    [result] = faulty.run(order(counted, call, fail=(-1, 0, "copy.db"), **stage.full(tmp_path)))
+    writes = result["writes"]
+    assert writes > 3
+    step = max(1, writes // 8)
+    for number in range(0, writes, step):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, arguments = stage.copied(folder), stage.full(folder)
+        [result] = faulty.run(order(path, call, fail=(number, code, "copy.db"), **arguments))
+        assert not result["killed"]
+        if not result.get("done"):
+            assert result["error"] == "StoreError"
+            assert "Nothing was changed" in result["message"]
+            assert not (folder / "out.parquet").exists()
+        kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+        assert kept == bool(result.get("done"))
+        shutil.rmtree(folder)
+
+
+def test_verify_after_a_crash(stages, nursery, tmp_path):
+    path = stages["close"].copied(tmp_path)
+    nursery.run(order(path, "close", die_at=("commit", "before"), wave=2))
+    store = open_store(path)
+    campaign = Campaign.open("spring", store=store)
+    assert campaign.verify().sound
+    campaign.close(wave=2)
+    assert campaign.verify().sound
+    store.close()
