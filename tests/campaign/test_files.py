@@ -208,7 +208,7 @@ def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
         campaign.close()
     notes = " ".join(campaign.status().notes)
     assert "column spend was constant in the first wave" in notes
-    assert "the model of none has 2 of 4 directions determined" in notes
+    assert "determine 2 of 4 directions of the model of none, mail, call" in notes
     assert campaign.verify().sound
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
     assert last["call"] > 120

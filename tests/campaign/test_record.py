@@ -57,6 +57,24 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     assert len(pl.read_csv(tmp_path / "held.csv")) == 10
 
 
+def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):
+    campaign, rows = assigned(store, outcome="order")
+    named = rows[:4].with_columns(order=pl.Series(["o1", "o2", "o2", ""]))
+    result = campaign.record(named)
+    assert counts(result) == (2, 0, 1, 1)
+    assert {reason for _, _, _, reason in result.held} == {
+        "order 'o2' was recorded for another unit already", "order is missing",
+    }  # fmt: skip
+    assert counts(campaign.record(named[:2])) == (0, 2, 0, 0)
+    again = rows[5:6].with_columns(order=pl.Series(["o1"]))
+    assert counts(campaign.record(again)) == (0, 0, 1, 0)
+    with pytest.raises(InvalidFileError, match="'order': the file has no such column"):
+        campaign.record(rows)
+    campaign.export(tmp_path / "o.csv", what="outcomes")
+    assert pl.read_csv(tmp_path / "o.csv")["order"].to_list() == ["o1", "o2"]
+    assert campaign.verify().sound
+
+
 def test_the_wrong_wave_is_quarantined(store):
     campaign, rows = assigned(store)
     result = campaign.record(rows[:2].with_columns(batch=pl.Series([1, 2])))

@@ -53,15 +53,13 @@ class Amending:
         self._check_after(after, bool(add))
         known = Ledger.of(self._change.outcome_chunks()).known()
         chunks = self._change.unit_chunks
-        state, notes = relearned(after, lambda: chunks(given=True), known, waves=now.wave - 1)
+        state = relearned(after, lambda: chunks(given=True), known, waves=now.wave - 1)
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
         )
         saved = replace(saved, hash=chain.state_hash(self._change.name, saved))
         self._change.add_state(saved)
-        return self._write(
-            "amend", why, {**payload, "wave": now.wave, "notes": notes}, [saved.hash]
-        )
+        return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
 
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""

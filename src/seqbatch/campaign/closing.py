@@ -12,7 +12,7 @@ from seqbatch.campaign.checks import Allocation, Test, missingness
 from seqbatch.campaign.contract import Change, Event, StateRecord
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.features import learn_scaling
-from seqbatch.campaign.learning import closed
+from seqbatch.campaign.learning import closed, notes
 from seqbatch.campaign.ledger import Ledger
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
@@ -156,7 +156,7 @@ class Closing:
         first = sum(now.units[: now.wave - 1])
         scaling = self._scaling()
         learner = replace(now, learned=scaling) if scaling is not None else now
-        state, notes = closed(
+        state = closed(
             learner,
             unpack_state(record.content, now),
             lambda: change.unit_chunks(given=True),
@@ -198,7 +198,7 @@ class Closing:
                 "relearned": relearn,
                 "scaling": scaling,
                 "forced": forced,
-                "notes": notes,
+                "notes": notes(learner, state),
             },
             rows=[saved.hash],
         )

@@ -88,4 +88,6 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
             "verdict": verdicts,
             "reason": rows["reason"].cast(pa.string()),
         }
+        if now.spec.outcome:
+            columns[now.spec.outcome] = rows["outcome"]
         yield pa.table(columns)

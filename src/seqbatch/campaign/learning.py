@@ -1,8 +1,7 @@
 """How a wave's outcomes enter the policy: the same functions at close and in a replay."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ def closed(
     since: int,
     at: int,
     relearn: bool,
-) -> tuple[Any, list[str]]:
-    """Return the state after the open wave ended, and what there is to say about the estimate.
+) -> Any:
+    """Return the state after the open wave ended.
 
     Parameters
     ----------
@@ -48,27 +47,21 @@ def closed(
     if relearn:
         return relearned(now, chunks, ledger.known(at=at), waves=now.wave)
     fresh = ledger.first_known_after(since, at=at)
-    notes: list[str] = []
-    with _noted(notes):
-        for chunk in chunks():
-            state = _learned(now, policy, state, chunk, fresh)
-        return policy.close(state), notes
+    for chunk in chunks():
+        state = _learned(now, policy, state, chunk, fresh)
+    return _closed(policy, state)
 
 
-def relearned(
-    now: Situation, chunks: Chunks, known: Ledger, *, waves: int
-) -> tuple[Any, list[str]]:
+def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> Any:
     """Return the state as if the first waves were learned now, wave by wave, from nothing."""
     policy = now.made_policy()
     state = policy.begin(now.problem())
-    notes: list[str] = []
-    with _noted(notes):
-        for wave in range(1, waves + 1):
-            for chunk in chunks():
-                if chunk.wave == wave:
-                    state = _learned(now, policy, state, chunk, known)
-            state = policy.close(state)
-    return state, notes
+    for wave in range(1, waves + 1):
+        for chunk in chunks():
+            if chunk.wave == wave:
+                state = _learned(now, policy, state, chunk, known)
+        state = _closed(policy, state)
+    return state
 
 
 def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outcomes: Ledger) -> Any:
@@ -105,10 +98,33 @@ def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outco
     return state
 
 
-@contextmanager
-def _noted(notes: list[str]) -> Iterator[None]:
-    """Turn warnings of a policy into notes for people."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always", RankDeficiencyWarning)
-        yield
-    notes.extend(str(warning.message) for warning in seen)
+def _closed(policy: Policy, state: Any) -> Any:
+    """End a wave; what a deficient estimate means for a campaign is said by :func:`notes`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        return policy.close(state)
+
+
+def notes(now: Situation, state: Any) -> list[str]:
+    """Say which columns say nothing, and which models the data do not determine."""
+    said = [
+        f"column {name} was constant in the first wave; it has no part in the model"
+        for name, (_, deviation) in (now.learned or {}).items()
+        if deviation == 0
+    ]
+    summary = getattr(now.made_policy(), "summary", None)
+    # Lasso's rank counts what it chose, and a policy that does not estimate has none.
+    if summary is None or now.policy["kind"] in ("LBGL", "UniformRandom", "FixedAction"):
+        return said
+    estimate, dim = summary(state), now.encoder().dim
+    names = [now.actions[number].name for number in now.active]
+    if now.spec.model == "shared":
+        names = ["all actions"]
+    for rank in sorted(set(estimate.rank.tolist()) - {dim}):
+        models = [name for name, own in zip(names, estimate.rank, strict=True) if own == rank]
+        said.append(
+            f"the outcomes determine {rank} of {dim} directions of the model of "
+            f"{', '.join(models)}; the shortest solution is used (an intercept beside all levels "
+            "of a category, constant or collinear columns, and few outcomes leave directions open)"
+        )
+    return said

@@ -20,12 +20,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from seqbatch.campaign import chain
-from seqbatch.campaign.blobs import pack
+from seqbatch.campaign.blobs import pack, unpack
 from seqbatch.campaign.columns import numbers as parsed
 from seqbatch.campaign.columns import texts
-from seqbatch.campaign.contract import Change, Extent, OutcomeChunk
+from seqbatch.campaign.contract import Change, Extent, OutcomeChunk, Reader
 from seqbatch.campaign.files import Source
-from seqbatch.campaign.ledger import DUPLICATE, QUARANTINED, VERDICTS
+from seqbatch.campaign.ledger import DUPLICATE, QUARANTINED, VERDICTS, accepted
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
 from seqbatch.errors import InvalidFileError
@@ -97,6 +97,7 @@ class Recording:
         self._chunk = change.outcome_chunk_count()
         self._counts: Counter[str] = Counter()
         self._late = self._corrected = 0
+        self._owners = outcome_owners(change) if self._now.spec.outcome else {}
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
 
@@ -162,10 +163,24 @@ class Recording:
         verdicts[list(reasons)] = _QUARANTINED
         ids = None
         if spec.outcome:
-            ids, _ = texts(batch.column(spec.outcome))
+            ids = self._checked_ids(batch.column(spec.outcome), numbers, verdicts, reasons)
         judged = _Judged(units, numbers, values, verdicts, np.zeros(count, np.int64), reasons, ids)
         self._against_known(judged)
         return judged
+
+    def _checked_ids(
+        self, column: Any, numbers: Integers, verdicts: Integers, reasons: dict[int, str]
+    ) -> list[str]:
+        """Hold rows whose outcome id is missing, or was another unit's."""
+        ids, wrong = texts(column)
+        name = self._now.spec.outcome
+        for row in np.flatnonzero(verdicts == _ACCEPTED).tolist():
+            if row in wrong:
+                verdicts[row], reasons[row] = _QUARANTINED, f"{name} {wrong[row]}"
+            elif self._owners.setdefault(ids[row], int(numbers[row])) != numbers[row]:
+                verdicts[row] = _CONFLICT
+                reasons[row] = f"{name} {ids[row]!r} was recorded for another unit already"
+        return ids
 
     def _wrong_waves(self, column: Any, numbers: Integers, reasons: dict[int, str]) -> None:
         said, wrong = parsed(column)
@@ -257,6 +272,8 @@ class Recording:
             "version": one.astype(np.int32), "verdict": one.astype(np.int8) + np.int8(_QUARANTINED),
             "reason": pa.array([reason]).dictionary_encode(),
         }  # fmt: skip
+        if self._now.spec.outcome:
+            columns["outcome"] = [""]
         self._add(pa.table(columns), one[:0], one[:0], np.zeros(0))
 
     def _add(self, table: pa.Table, numbers: Integers, versions: Integers, values: Floats) -> None:
@@ -299,6 +316,15 @@ class _Judged:
     versions: Integers
     reasons: dict[int, str]
     ids: list[str] | None
+
+
+def outcome_owners(reader: Reader) -> dict[str, int]:
+    """Return the unit number of every outcome id that was accepted."""
+    owners: dict[str, int] = {}
+    for chunk in reader.outcome_chunks():
+        rows = accepted(unpack(chunk.rows))
+        owners.update(zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True))
+    return owners
 
 
 def waves_of(extents: list[Extent], numbers: Integers) -> Integers:

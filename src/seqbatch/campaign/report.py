@@ -84,6 +84,7 @@ def picture(status: Status) -> "alt.HConcatChart":
         {
             "wave": row.wave,
             "action": row.action,
+            "place": names.index(row.action),
             "units": row.units,
             "mean": row.weighted,
             "low": None if row.weighted is None else row.weighted - 1.96 * (row.error or 0.0),
@@ -107,14 +108,15 @@ def picture(status: Status) -> "alt.HConcatChart":
         y=alt.Y(
             "sum(units):Q", stack="normalize", title="share of units", axis=alt.Axis(format="%")
         ),
-        order=alt.Order("action:N"),
+        order=alt.Order("place:Q", sort="descending"),
     )
     place = alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0))
+    offset = alt.XOffset("action:N", sort=names)
     seen = base.transform_filter("isValid(datum.mean)")
-    spread = seen.mark_rule().encode(x=place, xOffset="action:N", y=alt.Y("low:Q"), y2="high:Q")
+    spread = seen.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
-        xOffset="action:N",
+        xOffset=offset,
         y=alt.Y("mean:Q", title="weighted mean outcome ± 1.96 se", scale=alt.Scale(zero=False)),
     )
     chart: alt.HConcatChart = alt.hconcat(

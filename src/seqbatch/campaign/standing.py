@@ -9,6 +9,7 @@ from seqbatch.campaign.blobs import unpack, unpack_state
 from seqbatch.campaign.chain import canonical, digest
 from seqbatch.campaign.contract import Reader
 from seqbatch.campaign.decisions import Decided
+from seqbatch.campaign.learning import notes
 from seqbatch.campaign.ledger import CONFLICT, QUARANTINED, Ledger
 from seqbatch.campaign.situation import Situation, situation
 
@@ -97,12 +98,10 @@ def status(reader: Reader, *, at: int | None = None) -> Status:
         wave.add(decided, here.numbers - chunk.first, here.values)
         made.append(digest(chunk.given, chunk.decided))
     record = [state for state in reader.states() if state.event <= now.sequence][-1]
-    totals = {event.kind: event.counts for event in events}
     held = {
         verdict: sum(event.counts[verdict] for event in events if event.kind == "record")
         for verdict in (CONFLICT, QUARANTINED)
     }
-    assert totals
     return Status(
         name=now.name,
         condition=now.condition,
@@ -113,7 +112,7 @@ def status(reader: Reader, *, at: int | None = None) -> Status:
         actions=tuple(row for number in sorted(sums) for row in sums[number].rows(now, number)),
         conflicts=held[CONFLICT],
         quarantined=held[QUARANTINED],
-        notes=tuple(_notes(now, unpack_state(record.content, now))),
+        notes=tuple(notes(now, unpack_state(record.content, now)) if now.closes else ()),
         events=len(events),
         hash=now.hash,
         state=digest(
@@ -195,27 +194,3 @@ def _wave(now: Situation, number: int, sums: _Sums | None) -> Wave:
         observed=0 if sums is None else sums.outcomes,
         closed=number < now.wave,
     )
-
-
-def _notes(now: Situation, state: Any) -> list[str]:
-    """Say which columns say nothing, and which models the data do not determine."""
-    notes = []
-    for name, (_, deviation) in (now.learned or {}).items():
-        if deviation == 0:
-            notes.append(
-                f"column {name} was constant in the first wave; it has no part in the model"
-            )
-    summary = getattr(now.made_policy(), "summary", None)
-    if summary is None or not now.closes:
-        return notes
-    estimate, dim = summary(state), now.encoder().dim
-    models = ["the shared model"] if now.spec.model == "shared" else [
-        f"the model of {now.actions[number].name}" for number in now.active
-    ]  # fmt: skip
-    for model, rank in zip(models, estimate.rank, strict=True):
-        if rank < dim and now.policy["kind"] != "LBGL":
-            notes.append(
-                f"{model} has {rank} of {dim} directions determined (constant or collinear "
-                "columns, or few outcomes); the shortest solution is used"
-            )
-    return notes

@@ -247,7 +247,7 @@ class _Verifying:
         else:
             now = situation([e for e in self._events if e.sequence <= event.sequence])
             known = self._ledger.known(at=event.sequence)
-            state, _ = relearned(now, lambda: self._before(event), known, waves=now.wave - 1)
+            state = relearned(now, lambda: self._before(event), known, waves=now.wave - 1)
         if pack_state(state) != stored.content:
             self._find(event.sequence, f"state after wave {stored.wave}",
                        "learning the stored rows again gives other numbers")  # fmt: skip
@@ -263,7 +263,7 @@ class _Verifying:
         before = states[max(number for number in states if number < event.sequence)]
         learner = replace(now, learned=situation(
             [e for e in self._events if e.sequence <= event.sequence]).learned)  # fmt: skip
-        state, _ = closed(
+        return closed(
             learner,
             unpack_state(before.content, now),
             lambda: self._before(event),
@@ -272,7 +272,6 @@ class _Verifying:
             at=now.sequence,
             relearn=event.payload["relearned"],
         )
-        return state
 
     def _before(self, event: Event) -> Iterator[UnitChunk]:
         chunks = [e.chunk for e in self._reader.extents() if e.event < event.sequence]
