@@ -107,9 +107,11 @@ def _child(given, pipe):
             _arm(given["die_at"])
         os.write(pipe, b"ready\n")
         try:
+            started = time.monotonic()
             for call, arguments in given["calls"]:
                 result = getattr(campaign, call)(**arguments)
             answer = {"done": True, "event": getattr(result, "event", None)}
+            answer["seconds"] = time.monotonic() - started
         finally:
             writes = _fail_writes(-1, 0, "")
         answer["writes"] = writes

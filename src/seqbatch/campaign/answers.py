@@ -88,9 +88,13 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._pipe:
-            self._file.close()
-            self._partial.unlink(missing_ok=True)
+        if self._pipe:
+            return
+        # A writer that was never finished would speak up when it is thrown away.
+        if self._close is not None and not self._file.closed:
+            self._close()
+        self._file.close()
+        self._partial.unlink(missing_ok=True)
 
     def _begin(self, table: pa.Table) -> None:
         if self._kind == "csv":
