@@ -19,7 +19,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 #: Points of a call at which a child can be told to die, and what is replaced to do so.
-FAULTS = ("add_units", "add_outcomes", "add_state", "add_event", "commit", "publish", "replace")
+FAULTS = (
+    "claim",
+    "add_units",
+    "add_outcomes",
+    "add_state",
+    "add_event",
+    "commit",
+    "publish",
+    "replace",
+)
 
 
 class Nursery:

@@ -5,11 +5,13 @@ import random
 import shutil
 import subprocess
 
+import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
 from tests.campaign.crashing import FAULTS, Nursery, order
+from tests.campaign.instances import created, units
 from tests.campaign.stages import CALLS, examine, prepare
 
 
@@ -34,7 +36,13 @@ def test_killed_at_a_point(stages, nursery, tmp_path, call, step, when):
     arguments = stage.full(tmp_path)
     [result] = nursery.run(order(path, call, die_at=(step, when), **arguments))
     kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
-    if result["killed"] and step in ("add_units", "add_outcomes", "add_state", "add_event"):
+    if result["killed"] and step in (
+        "claim",
+        "add_units",
+        "add_outcomes",
+        "add_state",
+        "add_event",
+    ):
         assert not kept
     if result["killed"] and step in ("publish", "replace"):
         assert kept
@@ -104,5 +112,33 @@ def test_verify_after_a_crash(stages, nursery, tmp_path):
     campaign = Campaign.open("spring", store=store)
     assert campaign.verify().sound
     campaign.close(wave=2)
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_killed_on_postgresql(postgres_url, nursery, tmp_path):
+    """The same on a server: it sees a client vanish, and forgets what was not committed."""
+    store = open_store(postgres_url)
+    campaign, draw = created(store, grid={"sizes": [2_000] * 10}), random.Random(5)
+    waves = []
+    for wave in range(10):
+        frame = units(2_000, start=2_000 * wave)
+        frame.write_parquet(tmp_path / "units.parquet")
+        arguments = {"units": tmp_path / "units.parquet", "out": tmp_path / f"{wave}.parquet"}
+        [result] = nursery.run(
+            order(postgres_url, "assign", die_after=draw.uniform(0, 0.15), **arguments)
+        )
+        found = campaign.situation().units[wave]
+        assert found in (0, 2_000)
+        assert found == 2_000 or not result.get("done")
+        waves.append(result["killed"])
+        again = campaign.assign(frame).table
+        if arguments["out"].exists():
+            assert pl.read_parquet(arguments["out"]).equals(pl.from_arrow(again))
+        nursery.run(order(postgres_url, "close", die_at=("commit", "before"), wave=wave + 1,
+                          force=True, reason="test"))  # fmt: skip
+        assert len(campaign.situation().closes) == wave
+        campaign.close(force=True, reason="test")
+    assert any(waves)
     assert campaign.verify().sound
     store.close()

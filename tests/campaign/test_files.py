@@ -63,6 +63,16 @@ def test_a_bad_file_names_row_column_and_reason(campaign, tmp_path, text, proble
     assert error.problems[0][2] in str(error)
 
 
+def test_rows_after_a_ragged_one_keep_their_numbers(campaign, tmp_path):
+    path = tmp_path / "units.csv"
+    lines = [GOOD, "a2,1\n", "a3,1,2\n", "a4,x,5,urban,x\n", "a5\n", "a6,1,5,urban,x,y\n",
+             "a7,y,5,urban,x\n"]  # fmt: skip
+    path.write_text(HEADER + "".join(lines), encoding="utf-8")
+    assert [(row, column) for row, column, _ in refused(campaign, path).problems] == [
+        (2, ""), (3, ""), (4, "age"), (5, ""), (6, ""), (7, "age"),
+    ]  # fmt: skip
+
+
 def test_all_problems_are_listed_and_twenty_shown(campaign, tmp_path):
     path = tmp_path / "units.csv"
     path.write_text(HEADER + "".join(f"u{n},x,y,nowhere,c\n" for n in range(50)), encoding="utf-8")

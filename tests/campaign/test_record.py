@@ -37,11 +37,12 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
         "000010,yes\n"
         ",1\n"
         "000011,1,2\n"  # too many cells
-        "000012,1\n",
+        "000012,1\n"
+        "0000\00013,1\n",
         encoding="utf-8",
     )
     result = campaign.record(path)
-    assert counts(result) == (2, 2, 2, 8)
+    assert counts(result) == (2, 2, 2, 9)
     held = {line: (verdict, reason) for line, _, verdict, reason in result.held}
     assert held[3] == ("conflict", f"the unit has the outcome {first[1]:g} already; received 9.5")
     assert held[6] == ("conflict", "the unit has the outcome 1.25 already; received 1.5")
@@ -52,9 +53,10 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     assert held[12] == ("quarantined", "visit must be a number; received 'yes'")
     assert held[13] == ("quarantined", "id is missing")
     assert held[14] == ("quarantined", "the row has 3 cells, the header 2")
+    assert held[16] == ("quarantined", "id holds a NUL character")
     assert campaign.verify().sound
     campaign.export(tmp_path / "held.csv", what="held")
-    assert len(pl.read_csv(tmp_path / "held.csv")) == 10
+    assert len(pl.read_csv(tmp_path / "held.csv")) == 11
 
 
 def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):

@@ -34,7 +34,8 @@ def begun(store, name="one"):
 def with_units(store, name="one"):
     begun(store, name)
     with store.change(name) as change:
-        change.add_units(UNITS, IDS)
+        assert change.claim(IDS, 0)
+        change.add_units(UNITS)
         change.add_event(replace(EVENT, sequence=2, kind="assign", previous="h1", hash="h2"))
 
 
@@ -100,7 +101,7 @@ def stop(_):
 def test_a_change_that_fails_leaves_nothing(store):
     begun(store)
     with pytest.raises(Stop), store.change("one") as change:
-        stop(change.add_units(UNITS, IDS))
+        stop((change.claim(IDS, 0), change.add_units(UNITS)))
     with pytest.raises(Stop), store.create("two"):
         stop(None)
     assert store.names() == ["one"]
@@ -112,17 +113,20 @@ def test_a_change_that_fails_leaves_nothing(store):
 def test_rows_without_their_event_are_refused(store):
     begun(store)
     with pytest.raises(StoreError), store.change("one") as change:
-        change.add_units(UNITS, IDS)
+        change.add_units(UNITS)
     with store.read("one") as reader:
         assert reader.extents() == []
 
 
 def test_no_unit_has_two_numbers(store):
     with_units(store)
-    with pytest.raises(StoreError), store.change("one") as change:
-        change.add_units(replace(UNITS, chunk=1, event=3, first=3), ["7", "8", "9"])
+    with store.change("one") as change:
+        assert not change.claim(["8", "7", "9"], 3)
+        assert change.numbers(["7", "8", "9"]).tolist() == [1, -1, -1]
+        assert change.claim(["8", "9"], 3)
+        change.add_event(replace(EVENT, sequence=3, previous="h2", hash="h3"))
     with store.read("one") as reader:
-        assert reader.numbers(["7", "8"]).tolist() == [1, -1]
+        assert reader.numbers(["7", "8", "9"]).tolist() == [1, 3, 4]
 
 
 def test_a_sequence_number_is_used_once(store):

@@ -1,8 +1,8 @@
 """Give units their actions: check the whole file, decide for the new ones, answer for all."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,18 @@ from seqbatch.campaign.features import Encoder
 from seqbatch.campaign.files import Source
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
-from seqbatch.errors import CampaignStateError, InvalidFileError
+from seqbatch.errors import CampaignStateError, InvalidFileError, StoreError
 
 Integers = NDArray[np.int64]
 NOTHING = "nothing was assigned"
+#: The decisions of no units.
+NOBODY = Decided(
+    actions=np.zeros(0, dtype=np.int64),
+    scores=np.zeros(0),
+    probabilities=np.zeros((0, 0)),
+    holdout=np.zeros(0, dtype=np.bool_),
+    groups=np.zeros(0, dtype=np.int64),
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,9 @@ class Assigned:
     table: pa.Table | None = None
 
 
-def check_units(now: Situation, source: Source, encoder: Encoder) -> list[Draws]:
+def check_units(
+    now: Situation, source: Source, encoder: Encoder, report: Callable[[int], None]
+) -> list[Draws]:
     """Check a whole file of units; return the units' draws, piece by piece."""
     there = set(source.columns())
     problems, made, start = Problems(), [], 0
@@ -75,7 +85,14 @@ def check_units(now: Situation, source: Source, encoder: Encoder) -> list[Draws]
             problems.add(start, now.spec.unit, nul)
         made.append(draws(now.spec.seed, now.name, units))
         start += len(units)
-    problems.found.extend(source.ragged)
+        report(start)
+    if source.ragged:
+        places = source.rows(np.array([row for row, _, _ in problems.found], dtype=np.int64))
+        problems.found = [
+            (int(place), column, reason)
+            for place, (_, column, reason) in zip(places, problems.found, strict=True)
+        ]
+        problems.found.extend(source.ragged)
     if not start and not problems.found:
         problems.whole("", "the file has no rows")
     if not problems.found:
@@ -183,7 +200,12 @@ class Assigning:
         self._fresh = self._new = self._repeated = self._over = self._holdout = 0
 
     def run(
-        self, source: Source, made: list[Draws], out: Writer | None, rest: Writer | None
+        self,
+        source: Source,
+        made: list[Draws],
+        out: Writer | None,
+        rest: Writer | None,
+        report: Callable[[int], None],
     ) -> Assigned:
         """Decide for every unit of a checked file, and write the answers."""
         encoder = self.now.encoder(wave=self.now.wave)
@@ -192,6 +214,7 @@ class Assigning:
         for batch, drawn in zip(source.batches(encoder.columns), made, strict=True):
             units, given = encoder.prepared(batch, start, Problems())
             start += len(units)
+            report(start)
             fits, waves, decided = self._batch(units, given, drawn)
             if not len(fits) or (self._over and not self.partial):
                 self._spill(rest, given, fits)
@@ -222,40 +245,41 @@ class Assigning:
         self, units: Sequence[str], given: pa.Table, drawn: Draws
     ) -> tuple[NDArray[np.intp], Integers, Decided]:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
-        # A campaign without units has none to find.
-        known = self.now.assigned > 0
-        numbers = self.change.numbers(units) if known else np.full(len(units), -1)
-        fresh = np.flatnonzero(numbers < 0)
+        everyone = np.arange(len(units))
+        left = self.now.left
+        room = len(units) if left is None else max(left - self._new, 0)
+        open_now = self.now.condition == "open"
+        # Mostly all units are new, which trying to number them tells faster than asking.
+        if open_now and len(units) <= room and self.change.claim(units, self._number):
+            self._fresh += len(units)
+            decided = self._decide(units, given, drawn, everyone)
+            return everyone, np.full(len(units), self.now.wave), decided
+        numbers = self.change.numbers(units)
+        old, fresh = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
         if len(fresh):
             self.now.require_open()
-        left = self.now.left
-        room = len(fresh) if left is None else max(left - self._new, 0)
+        self._repeated += len(old)
         self._fresh += len(fresh)
         self._over += max(len(fresh) - room, 0)
         fresh = fresh[:room]
-        old = np.flatnonzero(numbers >= 0)
-        self._repeated += len(old)
+        pieces, waves, rows = [NOBODY], [everyone[:0]], [everyone[:0]]
         if self._over and not self.partial:
-            none = np.zeros(0, dtype=np.int64)
-            return none, none, Decided(none, none, none, none, none)  # type: ignore[arg-type]
-        pieces, waves, rows = [], [], []
+            return rows[0], waves[0], pieces[0]
         if len(old):
             when, decided = self._stored.decided(numbers[old])
             pieces, waves, rows = [decided], [when], [old]
         if len(fresh):
+            new = [units[row] for row in fresh.tolist()]
+            if not self.change.claim(new, self._number):
+                raise StoreError(f"campaign {self.now.name}: units were numbered by another hand.")
             pieces.append(self._decide(units, given, drawn, fresh))
             waves.append(np.full(len(fresh), self.now.wave))
             rows.append(fresh)
-        if not rows:
-            none = np.zeros(0, dtype=np.int64)
-            return none, none, Decided(none, none, none, none, none)  # type: ignore[arg-type]
-        if len(rows) == 1:
-            return rows[0], waves[0], pieces[0]
         back = np.argsort(np.concatenate(rows), kind="stable")
         return (
             np.concatenate(rows)[back],
             np.concatenate(waves)[back],
-            joined(pieces).take(back),
+            joined([piece for piece in pieces if len(piece.actions)] or pieces).take(back),
         )
 
     def _decide(
@@ -278,7 +302,7 @@ class Assigning:
             hash="",
         )
         hashed = chain.units_hash(self.change.name, chunk)
-        self.change.add_units(UnitChunk(**{**vars(chunk), "hash": hashed}), units)
+        self.change.add_units(replace(chunk, hash=hashed))
         self._hashes.append(hashed)
         self._chunk += 1
         self._number += len(units)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial as partial_call
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 
 #: Sums of products that are kept at most: half a gigabyte in each state.
 MOST_SUMS = 60_000_000
+
+
+def silent(doing: str, rows: int) -> None:
+    """Report nothing."""
 
 
 class Campaign:
@@ -194,6 +199,7 @@ class Campaign:
         rest: str | Path | None = None,
         kind: str | None = None,
         out_kind: str | None = None,
+        report: Callable[[str, int], None] = silent,
     ) -> Assigned:
         """Give units their actions; units that have one get the same answer again.
 
@@ -207,6 +213,8 @@ class Campaign:
             Take the first units that fit, and write the others to `rest`.
         kind, out_kind
             The files' formats, where their names do not say them.
+        report
+            Called now and then with what is being done and the rows done.
 
         Raises
         ------
@@ -220,9 +228,12 @@ class Campaign:
             writer = None if out is None else stack.enter_context(Writer(out, kind=out_kind))
             spill = None if rest is None else stack.enter_context(Writer(rest, kind=out_kind))
             now = self.situation()
-            drawn = check_units(now, opened, now.encoder(wave=now.wave))
+            checked = partial_call(report, "checking")
+            drawn = check_units(now, opened, now.encoder(wave=now.wave), checked)
             with self.store.change(self.name) as change:
-                result = Assigning(change, self._logbook, partial).run(opened, drawn, writer, spill)
+                assigned = partial_call(report, "assigning")
+                assigning = Assigning(change, self._logbook, partial)
+                result = assigning.run(opened, drawn, writer, spill, assigned)
             if writer is not None:
                 writer.publish()
             if spill is not None and result.left_over:
@@ -236,6 +247,7 @@ class Campaign:
         correct: bool = False,
         reason: str = "",
         kind: str | None = None,
+        report: Callable[[str, int], None] = silent,
     ) -> Recorded:
         """Take outcomes in; see :mod:`seqbatch.campaign.recording` for what becomes of each row.
 
@@ -247,11 +259,14 @@ class Campaign:
             Whether another value replaces the known one, and why; the old one is kept.
         kind
             The file's format, where its name does not say it.
+        report
+            Called now and then with what is being done and the rows done.
         """
         if correct and not reason:
             raise InvalidArgumentError("reason", "given with a correction", "none")
         with source(outcomes, kind=kind) as opened, self.store.change(self.name) as change:
-            return Recording(change, self._logbook, correct=correct).run(opened, why=reason)
+            recording = Recording(change, self._logbook, correct=correct)
+            return recording.run(opened, why=reason, report=partial_call(report, "recording"))
 
     def close(self, *, wave: int | None = None, force: bool = False, reason: str = "") -> Closed:
         """End the open wave: re-estimate and open the next.

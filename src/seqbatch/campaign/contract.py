@@ -159,8 +159,11 @@ class Reader(Protocol):
 class Change(Reader, Protocol):
     """A view that may be added to; nothing lasts before the transaction ends well."""
 
-    def add_units(self, chunk: UnitChunk, units: Sequence[str]) -> None:
-        """Add a chunk of units, and their numbers."""
+    def claim(self, units: Sequence[str], first: int) -> bool:
+        """Number units from `first` on; where one has a number, do nothing and return False."""
+
+    def add_units(self, chunk: UnitChunk) -> None:
+        """Add a chunk of units, whose numbers were claimed."""
 
     def add_outcomes(
         self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
@@ -80,9 +82,19 @@ class Source:
             for start in range(0, piece.num_rows, size):
                 yield piece.slice(start, size)
 
-    def line(self, row: int) -> int:
-        """Return the line of a row; rows of data count from 1, and a CSV file has a header."""
-        return row + 1 if self.kind == "csv" else row
+    def rows(self, read: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where rows that were read stand in the file, counting those that were ragged.
+
+        Rows of data count from 1, and so do rows that were read.
+        """
+        ragged = np.sort(np.array([row for row, _, _ in self.ragged], dtype=np.int64))
+        # Of the rows before the j-th ragged one, j were ragged as well.
+        passed = np.searchsorted(ragged - np.arange(len(ragged)), read, side="right")
+        return read + passed
+
+    def lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the lines of rows of data; a CSV file has a header."""
+        return rows + 1 if self.kind == "csv" else rows
 
     def _reading(self, call: Any) -> Any:
         try:
@@ -115,7 +127,8 @@ class Source:
         if self.kind == "csv":
             return self._csv_batches(columns)
         if self.kind == "parquet":
-            file = pa.parquet.ParquetFile(self.path)
+            # Read as it is needed: fetched ahead, the whole file would be in memory.
+            file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
             return iter(file.iter_batches(batch_size=size, columns=columns))
         if self.kind == "arrow":
             return self._ipc_batches(columns)

@@ -12,6 +12,7 @@ quarantined
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,15 +102,16 @@ class Recording:
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
 
-    def run(self, source: Source, *, why: str) -> Recorded:
+    def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
         columns, row = check_columns(self._now, source), 0
         for batch in source.batches(columns):
-            lines = np.arange(source.line(row + 1), source.line(row + 1) + batch.num_rows)
-            self._batch(batch, lines)
+            read = np.arange(row + 1, row + 1 + batch.num_rows)
+            self._batch(batch, source.lines(source.rows(read)))
             row += batch.num_rows
+            report(row)
         for number, _, reason in source.ragged:
-            self._keep_ragged(source.line(number), reason)
+            self._keep_ragged(int(source.lines(np.array([number]))[0]), reason)
             row += 1
         if not row:
             raise InvalidFileError(
@@ -149,6 +151,16 @@ class Recording:
             row: f"{spec.reward.column} {why}" for row, why in no_value.items()
         }
         reasons.update({row: f"{spec.unit} {why}" for row, why in no_unit.items()})
+        # No unit has an id with a NUL character, and not every database could be asked for one.
+        if any("\0" in unit for unit in units):
+            reasons.update(
+                {
+                    row: f"{spec.unit} holds a NUL character"
+                    for row, u in enumerate(units)
+                    if "\0" in u
+                }
+            )
+            units = ["" if "\0" in unit else unit for unit in units]
         numbers = self._change.numbers(units)
         for row in np.flatnonzero(numbers < 0):
             reasons.setdefault(int(row), "no such unit in this campaign")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import FOUND, Json, console, errors, kindly, show
+from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, show
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Campaign
@@ -37,10 +37,10 @@ STORE = "campaigns.db"
 @contextmanager
 def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
     """Open a campaign of a store that is there."""
-    from seqbatch.campaign import Campaign
-    from seqbatch.storage import open_store
-
     with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
+        from seqbatch.storage import open_store
+
         base = open_store(store, create=False)
         try:
             yield Campaign.open(name, store=base, who=who)
@@ -69,11 +69,10 @@ def create(
 
     Example: seqbatch campaign create spec.toml
     """
-    from seqbatch.campaign import Campaign
-    from seqbatch.storage import open_store
-
     with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
         from seqbatch.campaign.declaration import read_spec
+        from seqbatch.storage import open_store
 
         declared = read_spec(spec)
         base = open_store(store)
@@ -114,9 +113,15 @@ def assign(
     """
     if partial and rest is None:
         rest = str(Path(out).with_name("rest.csv")) if out != "-" else "rest.csv"
-    with opened(name, store, who, as_json) as campaign:
+    with opened(name, store, who, as_json) as campaign, counting() as report:
         result = campaign.assign(
-            units, out=out, partial=partial, rest=rest, kind=kind, out_kind=out_kind
+            units,
+            out=out,
+            partial=partial,
+            rest=rest,
+            kind=kind,
+            out_kind=out_kind,
+            report=report,
         )
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
     if as_json:
@@ -158,8 +163,8 @@ def record(
 
     Example: seqbatch campaign record spring outcomes.csv
     """
-    with opened(name, store, who, as_json) as campaign:
-        result = campaign.record(outcomes, correct=correct, reason=reason, kind=kind)
+    with opened(name, store, who, as_json) as campaign, counting() as report:
+        result = campaign.record(outcomes, correct=correct, reason=reason, kind=kind, report=report)
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
         held = [dict(zip(keys, row, strict=True)) for row in result.held]
@@ -292,10 +297,10 @@ def status(
 @app.command("list")
 def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
     """List the campaigns of a store."""
-    from seqbatch.campaign import Campaign
-    from seqbatch.storage import open_store
-
     with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
+        from seqbatch.storage import open_store
+
         base = open_store(store, create=False)
         rows: list[list[Any]] = []
         for name in base.names():
@@ -365,9 +370,9 @@ def init(
 
     Example: seqbatch campaign init units.csv --out spec.toml
     """
-    from seqbatch.campaign.starting import starting_spec, write_spec
-
     with kindly(as_json=as_json):
+        from seqbatch.campaign.starting import starting_spec, write_spec
+
         write_spec(out, starting_spec(units, name=name, kind=kind))
     if as_json:
         dump({"out": str(out)})
@@ -489,9 +494,9 @@ def report(
 
     Example: seqbatch campaign report spring --out report.html
     """
-    from seqbatch.campaign.report import write_report
-
     with opened(name, store, None, as_json) as campaign:
+        from seqbatch.campaign.report import write_report
+
         status = campaign.status(at=at)
         files = write_report(status, campaign.events()[: status.events], out)
     if as_json:

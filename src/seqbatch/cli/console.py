@@ -34,6 +34,16 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
         wrong = WRONG_STATE if isinstance(error, CampaignStateError) else BAD_INPUT
         raise typer.Exit(wrong) from None
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "seqbatch":
+            raise
+        errors.print(
+            f"seqbatch: this command needs {error.name}, which is not installed. Install it with: "
+            'pip install "seqbatch[campaign]"',
+            style="red",
+            markup=False,
+        )
+        raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         errors.print("seqbatch: interrupted; the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
@@ -63,6 +73,19 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
 
         def report(done: Done) -> None:
             bar.update(task, total=done.total, completed=done.done)
+
+        yield report
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[str, int], None]]:
+    """Show what is being done and how many rows of it are, on a terminal; elsewhere nothing."""
+    columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))
+    with Progress(*columns, console=errors, disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(doing: str, rows: int) -> None:
+            bar.update(task, description=doing, completed=rows)
 
         yield report
 

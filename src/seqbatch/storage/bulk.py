@@ -1,6 +1,7 @@
 """Many rows at once, past SQLAlchemy: each database has its own fast way."""
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Protocol
@@ -24,8 +25,8 @@ class Bulk(Protocol):
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
 
-    def add_numbers(self, campaign: int, units: Sequence[str], first: int) -> None:
-        """Number units from `first` on."""
+    def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
+        """Number units from `first` on; where one has a number, do nothing and return False."""
 
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
@@ -76,11 +77,21 @@ class SQLiteBulk:
         ).fetchall()
         return _newest(rows, len(numbers))
 
-    def add_numbers(self, campaign: int, units: Sequence[str], first: int) -> None:
-        """Number units from `first` on."""
+    def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
+        """Number units from `first` on; where one has a number, do nothing and return False."""
         rows = zip(units, range(first, first + len(units)), strict=True)
         statement = f"INSERT INTO assignments (campaign, unit, number) VALUES ({campaign:d}, ?, ?)"
-        self._raw.executemany(statement, rows)
+        self._raw.execute("SAVEPOINT claim")
+        try:
+            self._raw.executemany(statement, rows)
+        except sqlite3.IntegrityError:
+            self._raw.execute("ROLLBACK TO claim")
+            return False
+        finally:
+            # After an error of another kind there may be no transaction left.
+            if self._raw.in_transaction:
+                self._raw.execute("RELEASE claim")
+        return True
 
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
@@ -95,7 +106,7 @@ class SQLiteBulk:
 
 
 class PostgresBulk:
-    """PostgreSQL: COPY in, and arrays handed in for asking."""
+    """PostgreSQL: COPY in, and lists handed in as text for asking."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._raw: Any = connection.connection.driver_connection
@@ -103,9 +114,10 @@ class PostgresBulk:
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
         found = self._raw.execute(
-            "SELECT u.place - 1, a.number FROM unnest(%s::text[]) WITH ORDINALITY u (unit, place) "
+            "SELECT u.place - 1, a.number "
+            "FROM json_array_elements_text(%s::json) WITH ORDINALITY u (unit, place) "
             "JOIN assignments a ON a.campaign = %s AND a.unit = u.unit",
-            (list(units), campaign),
+            (json.dumps(units, ensure_ascii=False), campaign),
         ).fetchall()
         return _placed(found, len(units))
 
@@ -115,17 +127,28 @@ class PostgresBulk:
             "SELECT u.place - 1, o.version, o.value "
             "FROM unnest(%s::bigint[]) WITH ORDINALITY u (number, place) "
             "JOIN outcomes o ON o.campaign = %s AND o.number = u.number",
-            (numbers.tolist(), campaign),
+            (f"{{{','.join(map(str, numbers.tolist()))}}}", campaign),
         ).fetchall()
         return _newest(rows, len(numbers))
 
-    def add_numbers(self, campaign: int, units: Sequence[str], first: int) -> None:
-        """Number units from `first` on."""
+    def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
+        """Number units from `first` on; where one has a number, do nothing and return False."""
+        from psycopg.errors import UniqueViolation
+
         statement = "COPY assignments (campaign, unit, number) FROM STDIN (FORMAT BINARY)"
-        with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(["int4", "text", "int8"])
-            for number, unit in enumerate(units, start=first):
-                copy.write_row((campaign, unit, number))
+        try:
+            # A transaction within the transaction: a savepoint.
+            with (
+                self._raw.transaction(),
+                self._raw.cursor() as cursor,
+                cursor.copy(statement) as copy,
+            ):
+                copy.set_types(["int4", "text", "int8"])
+                for number, unit in enumerate(units, start=first):
+                    copy.write_row((campaign, unit, number))
+        except UniqueViolation:
+            return False
+        return True
 
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int

@@ -128,10 +128,13 @@ class View:
         for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
             yield row[0], row[1], row[2], row[3]
 
-    def add_units(self, chunk: UnitChunk, units: Sequence[str]) -> None:
-        """Add a chunk of units, and their numbers."""
+    def claim(self, units: Sequence[str], first: int) -> bool:
+        """Number units from `first` on; where one has a number, do nothing and return False."""
+        return self._bulk.claim(self._campaign, units, first)
+
+    def add_units(self, chunk: UnitChunk) -> None:
+        """Add a chunk of units, whose numbers were claimed."""
         self._insert(schema.unit_chunks, vars(chunk))
-        self._bulk.add_numbers(self._campaign, units, chunk.first)
 
     def add_outcomes(
         self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats

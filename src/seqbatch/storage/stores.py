@@ -229,10 +229,25 @@ class PostgresStore(SQLStore):
                 "a postgresql:// store needs psycopg, which is not installed. Install it with: "
                 'pip install "seqbatch[postgres]"'
             ) from None
+        from psycopg.types.string import BytesBinaryDumper
+
+        class BinaryCursor(psycopg.Cursor[Any]):
+            """Takes results in binary form: records are long, and text would double them."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                super().__init__(*args, **kwargs)
+                self.format = psycopg.pq.Format.BINARY
+
+        def prepare(raw: Any, _record: Any) -> None:
+            raw.adapters.register_dumper(bytes, BytesBinaryDumper)
+            raw.cursor_factory = BinaryCursor
+            raw.execute("SET search_path TO seqbatch")
+            raw.commit()
+
         self._error: type[Exception] = psycopg.Error
         parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
         engine = sa.create_engine(parsed)
-        sa.event.listen(engine, "connect", _search_path)
+        sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_read)
         super().__init__(engine, parsed.render_as_string(hide_password=True))
 
@@ -247,12 +262,6 @@ class PostgresStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)
-
-
-def _search_path(raw: Any, _record: Any) -> None:
-    with raw.cursor() as cursor:
-        cursor.execute("SET search_path TO seqbatch")
-    raw.commit()
 
 
 def _begin_read(connection: sa.Connection) -> None:

@@ -104,11 +104,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("campaign", "number", "version"),
         sqlite_with_rowid=False,
     )
-    for statement in _sqlite_triggers() if sqlite else _postgres_triggers():
+    for statement in _sqlite_rules() if sqlite else _postgres_rules():
         op.execute(sa.text(statement))
 
 
-def _sqlite_triggers() -> list[str]:
+def _sqlite_rules() -> list[str]:
     return [
         f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
@@ -117,7 +117,7 @@ def _sqlite_triggers() -> list[str]:
     ]
 
 
-def _postgres_triggers() -> list[str]:
+def _postgres_rules() -> list[str]:
     function = (
         "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
@@ -127,4 +127,13 @@ def _postgres_triggers() -> list[str]:
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         for table in TABLES
     ]
-    return [function, *triggers]
+    # Records come compressed: to compress them again would only cost time.
+    plain = [
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE EXTERNAL"
+        for table, column in (
+            ("unit_chunks", "given"),
+            ("unit_chunks", "decided"),
+            ("outcome_chunks", "rows"),
+        )
+    ]
+    return [function, *triggers, *plain]
