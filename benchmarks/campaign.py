@@ -85,15 +85,14 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     """Run two waves; return seconds, shares and peak memory of the second one's calls."""
     from sqlalchemy.engine import default
 
-    from seqbatch.campaign import Campaign, assigning, draws, features, files, learning, ledger
+    from seqbatch.campaign import Campaign, assigning, checking, features, files, learning, ledger
     from seqbatch.storage import open_store
     from seqbatch.storage.rows import View
 
     shares = Shares()
     shares.wrap(files.Source, "_reading", "parsing")
     shares.wrap(features.Encoder, "prepared", "parsing")
-    for owner in (assigning, draws):
-        shares.wrap(owner, "draws", "drawing")
+    shares.wrap(checking, "draws", "drawing")
     shares.wrap(assigning, "decide", "scoring")
     shares.wrap(learning, "_learned", "scoring")
     for name in ("numbers", "outcomes", "claim", "add_units", "add_outcomes", "add_state"):

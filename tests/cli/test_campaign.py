@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
-from seqbatch.cli.campaign import app as commands
+from seqbatch.cli.campaign_views import app as commands
 from tests.campaign.instances import outcomes, units
 
 ROOT = Path(__file__).parents[2]

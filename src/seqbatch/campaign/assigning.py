@@ -1,6 +1,5 @@
-"""Give units their actions: check the whole file, decide for the new ones, answer for all."""
+"""Give the units of a checked file their actions: decide for the new ones, answer for all."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,19 +10,18 @@ from numpy.typing import NDArray
 
 from seqbatch.campaign import chain
 from seqbatch.campaign.answers import Writer, answer
-from seqbatch.campaign.blobs import pack, unpack, unpack_state
+from seqbatch.campaign.blobs import pack, unpack_state
 from seqbatch.campaign.columns import Problems
-from seqbatch.campaign.contract import Change, Extent, Reader, UnitChunk
+from seqbatch.campaign.contract import Change, UnitChunk
 from seqbatch.campaign.decisions import Decided, decide, joined
-from seqbatch.campaign.draws import Draws, draws
-from seqbatch.campaign.features import Encoder
+from seqbatch.campaign.draws import Draws
 from seqbatch.campaign.files import Source
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
-from seqbatch.errors import CampaignStateError, InvalidFileError, StoreError
+from seqbatch.campaign.stored import Stored, decoded
+from seqbatch.errors import CampaignStateError, StoreError
 
 Integers = NDArray[np.int64]
-NOTHING = "nothing was assigned"
 #: The decisions of no units.
 NOBODY = Decided(
     actions=np.zeros(0, dtype=np.int64),
@@ -65,104 +63,6 @@ class Assigned:
     holdout: int
     event: int | None
     table: pa.Table | None = None
-
-
-def check_units(
-    now: Situation, source: Source, encoder: Encoder, report: Callable[[int], None]
-) -> list[Draws]:
-    """Check a whole file of units; return the units' draws, piece by piece."""
-    there = set(source.columns())
-    problems, made, start = Problems(), [], 0
-    for name in encoder.columns:
-        if name not in there:
-            problems.whole(name, "the file has no such column")
-    if problems.found:
-        raise InvalidFileError(source.name, problems.found, NOTHING)
-    for batch in source.batches(encoder.columns):
-        units, _ = encoder.prepared(batch, start, problems)
-        if any("\0" in unit for unit in units):
-            nul = {row: "must not hold a NUL character" for row, u in enumerate(units) if "\0" in u}
-            problems.add(start, now.spec.unit, nul)
-        made.append(draws(now.spec.seed, now.name, units))
-        start += len(units)
-        report(start)
-    if source.ragged:
-        places = source.rows(np.array([row for row, _, _ in problems.found], dtype=np.int64))
-        problems.found = [
-            (int(place), column, reason)
-            for place, (_, column, reason) in zip(places, problems.found, strict=True)
-        ]
-        problems.found.extend(source.ragged)
-    if not start and not problems.found:
-        problems.whole("", "the file has no rows")
-    if not problems.found:
-        problems.found.extend(_repeated(now, source, made))
-    if problems.found:
-        raise InvalidFileError(source.name, sorted(problems.found), NOTHING)
-    return made
-
-
-def _repeated(now: Situation, source: Source, made: list[Draws]) -> list[tuple[int, str, str]]:
-    """Return the rows whose id stood in an earlier row, found by fingerprint and then by text."""
-    prints = np.concatenate([piece.fingerprint for piece in made])
-    ordered = np.sort(prints)
-    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(twins):
-        return []
-    suspects = set(np.flatnonzero(np.isin(prints, twins)).tolist())
-    seen: dict[str, int] = {}
-    found, row = [], 0
-    for batch in source.batches([now.spec.unit]):
-        for unit in batch.column(0).cast(pa.string()).to_pylist():
-            if row in suspects:
-                if unit in seen:
-                    reason = f"repeats the id {unit!r} of row {seen[unit]:,}"
-                    found.append((row + 1, now.spec.unit, reason))
-                seen.setdefault(unit, row + 1)
-            row += 1
-    return found
-
-
-class Stored:
-    """Decisions made earlier, by unit number; the chunks used last are kept at hand."""
-
-    KEPT = 32
-
-    def __init__(self, reader: Reader, extents: list[Extent], actions: int) -> None:
-        self._reader = reader
-        self._chunks = [extent.chunk for extent in extents]
-        self._firsts = np.array([extent.first for extent in extents], dtype=np.int64)
-        self._waves = np.array([extent.wave for extent in extents], dtype=np.int64)
-        self._actions = actions
-        self._recent: OrderedDict[int, Decided] = OrderedDict()
-
-    def decided(self, numbers: Integers) -> tuple[Integers, Decided]:
-        """Return the waves and decisions of units, in their order."""
-        places = np.searchsorted(self._firsts, numbers, side="right") - 1
-        pieces, order = [], []
-        for place in np.unique(places):
-            rows = np.flatnonzero(places == place)
-            pieces.append(self._chunk(int(place)).take(numbers[rows] - self._firsts[place]))
-            order.append(rows)
-        back = np.argsort(np.concatenate(order))
-        return self._waves[places], joined(pieces).take(back)
-
-    def _chunk(self, place: int) -> Decided:
-        if place not in self._recent:
-            [chunk] = self._reader.unit_chunks(given=False, chunks=[self._chunks[place]])
-            decided = Decided.of(unpack(chunk.decided))
-            self._recent[place] = widened(decided, self._actions)
-            if len(self._recent) > self.KEPT:
-                self._recent.popitem(last=False)
-        self._recent.move_to_end(place)
-        return self._recent[place]
-
-
-def widened(decided: Decided, actions: int) -> Decided:
-    """Return decisions with a probability of 0 for actions that were added later."""
-    lacking = actions - decided.probabilities.shape[1]
-    wide = np.pad(decided.probabilities, ((0, 0), (0, lacking)))
-    return Decided(decided.actions, decided.scores, wide, decided.holdout, decided.groups)
 
 
 @dataclass
@@ -345,12 +245,3 @@ class Assigning:
             rows=self._hashes,
         )
         return event.sequence
-
-
-def decoded(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionary columns are plain text."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)

@@ -11,8 +11,9 @@ from seqbatch.campaign import chain
 from seqbatch.campaign import situation as situations
 from seqbatch.campaign.amending import Amending
 from seqbatch.campaign.answers import Writer
-from seqbatch.campaign.assigning import Assigned, Assigning, check_units
-from seqbatch.campaign.blobs import pack_state
+from seqbatch.campaign.assigning import Assigned, Assigning
+from seqbatch.campaign.beginning import begun, first_state
+from seqbatch.campaign.checking import check_units
 from seqbatch.campaign.closing import Closed, Closing
 from seqbatch.campaign.contract import Event, StateRecord, Store
 from seqbatch.campaign.declaration import check_spec, read_spec
@@ -24,10 +25,7 @@ from seqbatch.campaign.situation import Situation, situation
 from seqbatch.campaign.spec import Action, Spec
 from seqbatch.campaign.standing import Status, status
 from seqbatch.campaign.verifying import Verified, verify
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError
-
-#: Sums of products that are kept at most: half a gigabyte in each state.
-MOST_SUMS = 60_000_000
+from seqbatch.errors import InvalidArgumentError
 
 
 def silent(doing: str, rows: int) -> None:
@@ -115,9 +113,9 @@ class Campaign:
         plain = spec.model_dump(mode="json")
         campaign = cls(store, spec.name, who=who, clock=clock)
         payload = {"spec": plain, "sizes": list(sizes), "policy": policy}
-        now = _begun(payload)
+        now = begun(payload)
         with store.create(spec.name) as change:
-            state = StateRecord(event=1, wave=0, content=_first_state(now), hash="")
+            state = StateRecord(event=1, wave=0, content=first_state(now), hash="")
             hashed = chain.state_hash(spec.name, state)
             change.add_state(StateRecord(**{**vars(state), "hash": hashed}))
             campaign._logbook.write(
@@ -335,38 +333,3 @@ class Campaign:
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         raise InvalidArgumentError("reason", "given", repr(reason))
-
-
-def _begun(payload: dict[str, Any]) -> Situation:
-    """Return the situation at creation, refusing what could never run."""
-    first = Event(
-        sequence=0, kind="create", at="", who="", why="", counts={}, payload=payload,
-        rows_hash="", previous="", hash="",
-    )  # fmt: skip
-    now = situation([first])
-    problem = now.problem()
-    if (sums := problem.models * problem.dim**2) > MOST_SUMS:
-        raise InvalidSpecError(
-            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
-            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, "
-            "levels or interactions, or hash categories to a smaller width."
-        )
-    learning = "learn" in now.spec.features.numeric.values()
-    uniform = now.policy.get("first") == "uniform" or now.policy["kind"] in (
-        "UniformRandom",
-        "FixedAction",
-    )
-    if learning and not uniform:
-        raise InvalidSpecError(
-            'features.numeric: a scaling is learned ("learn") from a first wave that is assigned '
-            f"at random, and policy {now.policy['kind']} has first = {now.policy.get('first')!r}. "
-            'Set first = "uniform", or fix the scaling: {mean = ..., sd = ...}.'
-        )
-    return now
-
-
-def _first_state(now: Situation) -> bytes:
-    try:
-        return pack_state(now.made_policy().begin(now.problem()))
-    except InvalidArgumentError as error:
-        raise InvalidSpecError(f"policy {now.policy['kind']}: {error}") from None

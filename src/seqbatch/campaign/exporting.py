@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.answers import Writer, answer
-from seqbatch.campaign.assigning import decoded, widened
 from seqbatch.campaign.blobs import unpack
 from seqbatch.campaign.chain import canonical
 from seqbatch.campaign.contract import Reader
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.ledger import ACCEPTED, VERDICTS, Ledger
 from seqbatch.campaign.situation import Situation, situation
+from seqbatch.campaign.stored import decoded, widened
 from seqbatch.core import arguments
 
 WHAT = ("units", "outcomes", "held", "events")

@@ -10,7 +10,7 @@ import typer
 import seqbatch
 from seqbatch import environments as families
 from seqbatch import policies
-from seqbatch.cli import campaign
+from seqbatch.cli import campaign_views
 from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.policies.base import BasePolicy
@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(campaign.app, name="campaign")
+app.add_typer(campaign_views.app, name="campaign")
 
 
 def _version(wanted: bool) -> None:
