@@ -228,3 +228,13 @@ def test_names(store):
         Campaign.open("autumn", store=store)
     created(store, name="autumn")
     assert store.names() == ["spring", "autumn"]
+
+
+def test_events_that_never_were(store, tmp_path):
+    campaign = created(store)
+    for at in (0, 2):
+        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+            campaign.status(at=at)
+        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+            campaign.export(tmp_path / "x.csv", at=at)
+    assert not (tmp_path / "x.csv").exists()

@@ -207,6 +207,17 @@ def test_an_unseen_category_may_be_another_level(tmp_path):
     store.close()
 
 
+def test_a_level_may_be_called_other(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    categorical = {"zip": ["urban", "other"]}
+    campaign = created(store, on_unseen_category="other", features={"categorical": categorical})
+    assert campaign.situation().encoder().names == ("intercept", "zip=urban", "zip=other")
+    frame = units(3).with_columns(zip=pl.Series(["other", "moon", None]))
+    campaign.assign(frame)
+    assert campaign.verify().sound
+    store.close()
+
+
 def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = created(

@@ -13,7 +13,7 @@ from seqbatch.campaign.chain import canonical
 from seqbatch.campaign.contract import Reader
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.ledger import ACCEPTED, VERDICTS, Ledger
-from seqbatch.campaign.situation import Situation, situation
+from seqbatch.campaign.situation import Situation, events_until, situation
 from seqbatch.campaign.stored import decoded, widened
 from seqbatch.core import arguments
 
@@ -23,7 +23,7 @@ WHAT = ("units", "outcomes", "held", "events")
 def export(reader: Reader, writer: Writer, *, what: str, at: int | None) -> int:
     """Write one kind of records, in order; return how many."""
     arguments.choice("what", what, WHAT)
-    events = [event for event in reader.events() if at is None or event.sequence <= at]
+    events = events_until(reader.events(), at)
     now, count = situation(events), 0
     if what == "events":
         tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])

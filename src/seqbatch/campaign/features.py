@@ -156,11 +156,11 @@ class Encoder:
         levels = column.dictionary.to_pylist()
         if isinstance(kind, Hashed):
             table = [cell(name, level, kind.hash) for level in levels]
+            missing = cell(name, "", kind.hash)
         else:
             known = {level: place for place, level in enumerate(kind.levels)}
-            last = known.get(OTHER, len(kind.levels))
-            table = [known.get(level, last) for level in levels]
-        missing = len(kind.levels) if not isinstance(kind, Hashed) else cell(name, "", kind.hash)
+            missing = known.get(OTHER, len(kind.levels))
+            table = [known.get(level, missing) for level in levels]
         codes = np.array([*table, missing], dtype=np.int64)
         places = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
         chosen: NDArray[np.int64] = np.take(codes, places)

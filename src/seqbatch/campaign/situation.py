@@ -1,7 +1,8 @@
 """Where a campaign stands: the fold of its events, and nothing else."""
 
 import importlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from typing import Any, cast
@@ -12,7 +13,7 @@ from seqbatch.campaign.declaration import check_spec
 from seqbatch.campaign.features import Encoder
 from seqbatch.campaign.spec import Action, Spec
 from seqbatch.core import Problem
-from seqbatch.errors import CampaignStateError, InvalidSpecError, StoreError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, StoreError
 from seqbatch.policies import Policy
 from seqbatch.policies.base import BasePolicy
 
@@ -132,6 +133,20 @@ class Situation:
 
 def situation(events: Sequence[Event]) -> Situation:
     """Fold events, in their order, into where the campaign stands."""
+    return deque(history(events), maxlen=1)[0]
+
+
+def events_until(events: list[Event], at: int | None) -> list[Event]:
+    """Return the events up to number `at`, all where None."""
+    if at is None:
+        return events
+    if not 1 <= at <= len(events):
+        raise InvalidArgumentError("at", f"the number of an event, 1 to {len(events)}", at)
+    return events[:at]
+
+
+def history(events: Sequence[Event]) -> Iterator[Situation]:
+    """Yield where the campaign stood after each event."""
     for event in events:
         if "damaged" in event.payload or "damaged" in event.counts:
             raise StoreError(
@@ -150,7 +165,7 @@ def situation(events: Sequence[Event]) -> Situation:
     now = replace(now, actions=now.spec.actions)
     for event in events:
         now = replace(_after(now, event), sequence=event.sequence, hash=event.hash)
-    return now
+        yield now
 
 
 def _after(now: Situation, event: Event) -> Situation:

@@ -11,7 +11,7 @@ from seqbatch.campaign.contract import Reader
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.learning import notes
 from seqbatch.campaign.ledger import CONFLICT, QUARANTINED, Ledger
-from seqbatch.campaign.situation import Situation, situation
+from seqbatch.campaign.situation import Situation, events_until, situation
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Status:
 
 def status(reader: Reader, *, at: int | None = None) -> Status:
     """Return where a campaign stands, or stood right after event number `at`."""
-    events = [event for event in reader.events() if at is None or event.sequence <= at]
+    events = events_until(reader.events(), at)
     now = situation(events)
     known = Ledger.of(reader.outcome_chunks()).known(at=now.sequence)
     sums: dict[int, _Sums] = {}

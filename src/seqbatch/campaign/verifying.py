@@ -19,7 +19,7 @@ from seqbatch.campaign.draws import draws
 from seqbatch.campaign.features import learn_scaling
 from seqbatch.campaign.learning import closed, relearned
 from seqbatch.campaign.ledger import Ledger, accepted
-from seqbatch.campaign.situation import situation
+from seqbatch.campaign.situation import Situation, history
 
 #: Differences of one kind that are named one by one.
 NAMED = 20
@@ -64,6 +64,7 @@ class _Verifying:
         self._reader = reader
         self._events = reader.events()
         self._findings: list[Finding] = []
+        self._history: list[Situation] = []
         self._units: dict[str, int] = {}
         self._ledger = Ledger.of(())
 
@@ -71,7 +72,8 @@ class _Verifying:
         counts = {"units": 0, "outcomes": 0, "states": 0}
         hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._chain()
-        usable = self._guard(1, "declaration", lambda: situation(self._events)) is not None
+        self._guard(1, "declaration", self._fold)
+        usable = len(self._history) == len(self._events)
         self._outcomes(hashes, counts)
         states = self._states(hashes, counts)
         self._unit_chunks(hashes, counts, states if usable else {})
@@ -82,6 +84,13 @@ class _Verifying:
         order = sorted(self._findings, key=lambda finding: finding.event)
         return Verified(len(self._events), counts["units"], counts["outcomes"], counts["states"],
                         tuple(order))  # fmt: skip
+
+    def _fold(self) -> None:
+        self._history = list(history(self._events))
+
+    def _after(self, event: int) -> Situation:
+        """Return where the campaign stood after an event."""
+        return self._history[event - 1]
 
     def _find(self, event: int, place: str, problem: str) -> None:
         self._findings.append(Finding(event, place, problem))
@@ -188,7 +197,7 @@ class _Verifying:
             self._units[unit] = chunk.first + place
         if not states:
             return
-        now = situation([event for event in self._events if event.sequence < chunk.event])
+        now = self._after(chunk.event - 1)
         state = states[max(event for event in states if event < chunk.event)]
         again = decide(
             now,
@@ -240,12 +249,12 @@ class _Verifying:
                 self._find(event.sequence, "state", "is missing")
             return
         if event.kind == "create":
-            now = situation(self._events[:1])
+            now = self._after(1)
             state = now.made_policy().begin(now.problem())
         elif event.kind == "close":
             state = self._closed(event, states)
         else:
-            now = situation([e for e in self._events if e.sequence <= event.sequence])
+            now = self._after(event.sequence)
             known = self._ledger.known(at=event.sequence)
             state = relearned(now, lambda: self._before(event), known, waves=now.wave - 1)
         if pack_state(state) != stored.content:
@@ -253,7 +262,7 @@ class _Verifying:
                        "learning the stored rows again gives other numbers")  # fmt: skip
 
     def _closed(self, event: Event, states: dict[int, StateRecord]) -> Any:
-        now = situation([e for e in self._events if e.sequence < event.sequence])
+        now = self._after(event.sequence - 1)
         if now.wave == 1:
             pieces = (unpack(chunk.given) for chunk in self._before(event))
             scaling = learn_scaling(now.encoder(), pieces)
@@ -261,8 +270,7 @@ class _Verifying:
             if scaling != said:
                 self._find(event.sequence, "scaling", f"the rows give {scaling}, not {said}")
         before = states[max(number for number in states if number < event.sequence)]
-        learner = replace(now, learned=situation(
-            [e for e in self._events if e.sequence <= event.sequence]).learned)  # fmt: skip
+        learner = replace(now, learned=self._after(event.sequence).learned)
         return closed(
             learner,
             unpack_state(before.content, now),
