@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench requirements clean
+.PHONY: demo test lint bench torture requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -18,6 +18,11 @@ lint: .venv/ready
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
+
+# Kill, starve and break campaigns thousands of times; writes docs/reliability.md.
+KILLS ?= 3000
+torture: .venv/ready
+	$(BIN)/python -m tests.campaign.torture $(KILLS)
 
 # Pinned and hashed; re-made when a pin or the project's metadata changes.
 .venv/ready: requirements/dev.txt pyproject.toml

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks import peers, simulation, stream
+from benchmarks import campaign, peers, simulation, stream
 from seqbatch import Learner, __version__, grids
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 
@@ -270,6 +270,7 @@ def write(report: Report, source: str, units: int) -> None:
         "|---|---|---|---|---|",
     ]
     lines += [f"| {' | '.join(row)} |" for row in simulation.rows()]
+    lines += ["", *campaign.section()]
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"Written to {PAGE}")

@@ -1,113 +1,170 @@
-"""A campaign in three waves, simulated with the library alone, printed and drawn.
+"""A campaign in three waves, run through the commands that an analyst would type.
 
-Thirty thousand customers, three offers. A customer is described by eight numbers, and each offer
-suits some customers better than others; how, nobody knows at the start. All customers of a wave get
-their offer before any of its outcomes is seen.
+64,000 customers of a shop, three things to do: nothing, an e-mail on men's or one on women's
+merchandise. Who visits the shop afterwards? The customers and what they did are those of
+Hillstrom's randomised e-mail campaign of 2008 where its file is at hand (see docs/lab.md), and
+generated ones of the same shape elsewhere.
 """
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from itertools import accumulate
 from pathlib import Path
 
-import altair as alt
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
-from seqbatch import Learner, grids
-from seqbatch.policies import FixedAction, Policy, ThompsonSampling, UniformRandom
+from seqbatch.campaign import Campaign
+from seqbatch.datasets import MissingDatasetError
+from seqbatch.datasets.files import public
+from seqbatch.storage import open_store
 
-OFFERS = ("discount", "free delivery", "early access")
-UNITS, FEATURES, WAVES = 30_000, 8, 3
-NOISE = 2.0
-OUT = Path("out")
+OUT = Path("out") / "demo"
+STORE = OUT / "campaigns.db"
+ACTIONS = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")
+WAVES = 3
+#: Rough guesses, as one has them beforehand: a visit is a matter of 10 to 20%, which scatters by
+#: about 0.35, and knowing whom to send what may be worth 3 visits in a hundred customers.
+EFFECT, NOISE = 0.03, 0.35
+FEATURES = 11
+SPEC = """\
+name = "spring-mail"
+seed = 2026
+unit = "customer"
+actions = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
+control = "No E-Mail"
+holdout = 0.1
+floor = 0.02
+missing = 0.25    # a replay knows the outcome of about one customer in three
+
+[reward]
+column = "visit"
+range = [0, 1]
+
+[features.numeric]
+recency = "learn"
+history = "learn"
+mens = "raw"
+womens = "raw"
+newbie = "raw"
+
+[features.categorical]
+zip_code = ["Rural", "Surburban", "Urban"]
+channel = ["Multichannel", "Phone", "Web"]
+
+[grid.plan]
+units = {units}
+batches = {waves}
+max_batches = {waves}
+effect = {effect}
+noise = {noise}
+"""
 
 
-def population() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return customers, each offer's mean profit for each, and what would be observed."""
-    random = np.random.default_rng(2026)
-    customers = random.standard_normal((UNITS, FEATURES))
-    customers[:, 0] = 1.0  # an intercept: some offers are better on the whole
-    effects = 0.25 * random.standard_normal((len(OFFERS), FEATURES))
-    means = customers @ effects.T
-    return customers, means, means + NOISE * random.standard_normal(means.shape)
+def customers() -> tuple[pl.DataFrame, str]:
+    """Return every customer with the arm and the visit that were logged, and where from."""
+    try:
+        table = pl.read_csv(public("hillstrom"), infer_schema_length=None)
+        source = "the 64,000 customers of Hillstrom's randomised e-mail campaign"
+    except MissingDatasetError:
+        table, source = generated(64_000), "64,000 generated customers (Hillstrom's file is absent)"
+    ids = pl.Series("customer", [f"{number:05d}" for number in range(len(table))])
+    return table.with_columns(ids), source
 
 
-def run(policy: Policy, grid: grids.Grid, *, report: bool) -> NDArray[np.float64]:
-    """Run the campaign wave by wave; return what each customer lost against their best offer."""
-    customers, means, outcomes = population()
-    learner = Learner(policy, grid, actions=len(OFFERS), dim=FEATURES, layout="block", seed=1)
-    lost, start = np.zeros(UNITS), 0
-    for wave, end in enumerate(grid.ends, start=1):
-        rows = np.arange(start, end)
-        decision = learner.assign(customers[start:end])
-        learner.observe(outcomes[rows, decision.actions])
-        lost[rows] = means[rows].max(axis=1) - means[rows, decision.actions]
-        if report:
-            shares = np.bincount(decision.actions, minlength=len(OFFERS)) / len(rows)
-            best = (lost[rows] == 0).mean()
-            cells = "".join(f"{share:>15.1%}" for share in shares)
-            gained = means[rows, decision.actions].mean()
-            print(f"{wave:>4} {len(rows):>10,}{cells} {gained:>9.3f} {best:>12.1%}")
-        start = end
-    return lost
-
-
-def picture(lost: dict[str, NDArray[np.float64]], grid: grids.Grid) -> alt.LayerChart:
-    """Draw the profit lost so far against customers served, with the waves' ends."""
-    served = np.arange(0, UNITS + 1, 250)
-    rows = [
-        {"customers": int(t), "lost": float(values[:t].sum()), "assignment": name}
-        for name, values in lost.items()
-        for t in served
-    ]
-    lines = (
-        alt.Chart({"values": rows})
-        .mark_line(strokeWidth=2.5)
-        .encode(
-            x=alt.X("customers:Q", title="customers served"),
-            y=alt.Y("lost:Q", title="profit lost against each customer's best offer"),
-            color=alt.Color(
-                "assignment:N",
-                title=None,
-                sort=list(lost),
-                scale=alt.Scale(range=["#0072B2", "#E69F00", "#999999"]),
-                legend=alt.Legend(orient="top", labelLimit=400),
-            ),
-        )
+def generated(count: int) -> pl.DataFrame:
+    """Return customers of the same shape, whose arms were drawn at random."""
+    random = np.random.default_rng(2008)
+    mens = random.random(count) < 0.55
+    womens = ~mens | (random.random(count) < 0.2)
+    arm = random.integers(0, 3, count)
+    rate = 0.1 + 0.06 * (arm == 1) + (arm == 2) * np.where(womens, 0.07, 0.01)
+    return pl.DataFrame(
+        {
+            "recency": random.integers(1, 13, count),
+            "history": np.round(30 + random.exponential(210, count), 2),
+            "mens": mens.astype(int),
+            "womens": womens.astype(int),
+            "newbie": random.integers(0, 2, count),
+            "zip_code": random.choice(["Rural", "Surburban", "Urban"], count, p=[0.15, 0.45, 0.4]),
+            "channel": random.choice(["Multichannel", "Phone", "Web"], count, p=[0.12, 0.44, 0.44]),
+            "segment": np.array(ACTIONS)[arm],
+            "visit": (random.random(count) < rate).astype(int),
+        }
     )
-    ends = [{"end": end, "label": f"wave {m} ends"} for m, end in enumerate(grid.ends, start=1)]
-    rules = alt.Chart({"values": ends[:-1]}).encode(x="end:Q")
-    marks = rules.mark_rule(strokeDash=[4, 4], color="#666666") + rules.mark_text(
-        align="left", dx=5, color="#444444"
-    ).encode(text="label:N", y=alt.value(12))
-    chart: alt.LayerChart = (lines + marks).properties(
-        width=640, height=380, title="What adapting twice is worth: a campaign in three waves"
-    )
-    return chart
+
+
+def say(text: str) -> None:
+    """Explain what comes next."""
+    print(f"\n# {text}", flush=True)
+
+
+def run(*words: str | Path) -> None:
+    """Show a command and run it."""
+    shown = shlex.join(["seqbatch", *map(str, words)])
+    print(f"$ {shown}", flush=True)
+    command = Path(sys.executable).with_name("seqbatch")
+    store = {**os.environ, "SEQBATCH_STORE": str(STORE)}
+    subprocess.run([command, *map(str, words)], check=True, env=store)
+
+
+def campaign(*words: str | Path) -> None:
+    """Show a command of `seqbatch campaign` and run it."""
+    run("campaign", *words)
 
 
 def main() -> None:
-    """Run the campaign and two baselines on the same customers."""
-    grid = grids.minimax(units=UNITS, dim=FEATURES * len(OFFERS), batches=WAVES)
-    print(f"{UNITS:,} customers, {len(OFFERS)} offers, {WAVES} waves.")
-    print(f"The minimax grid ends the waves after {', '.join(f'{end:,}' for end in grid.ends)}.")
-    print("The first wave is assigned at random; each later one by what was learned before it.\n")
-    heads = "".join(f"{offer:>15}" for offer in OFFERS)
-    print(f"wave  customers{heads}    profit  best offer")
-    adaptive = ThompsonSampling(scale=NOISE, ridge=4.0, first="uniform")
-    lost = {"adaptive, three waves": run(adaptive, grid, report=True)}
-    lost["always random"] = run(UniformRandom(), grid, report=False)
-    fixed = {
-        offer: run(FixedAction(action=number), grid, report=False)
-        for number, offer in enumerate(OFFERS)
+    """Plan, create, run three waves, and look at what came of it."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    everyone, source = customers()
+    print(f"A campaign in three waves with {source}.")
+    print("Which e-mail brings whom to the shop? Nobody knows at the start.")
+    say("How many waves, and how big? Guess the effect and the noise, and ask.")
+    asked: dict[str, float] = {
+        "units": len(everyone),
+        "actions": len(ACTIONS),
+        "features": FEATURES,
+        "batches": WAVES,
+        "max-batches": WAVES,
+        "effect": EFFECT,
+        "noise": NOISE,
     }
-    best = min(fixed, key=lambda offer: float(fixed[offer].sum()))
-    lost[f"{best} for all (best in hindsight)"] = fixed[best]
-    print("\nProfit lost against giving every customer their best offer:")
-    for name, values in lost.items():
-        print(f"  {name:<40}{values.sum():>10,.0f}")
-    OUT.mkdir(exist_ok=True)
-    target = OUT / "demo.png"
-    picture(lost, grid).save(target, scale_factor=2.0)
-    print(f"\nPicture: {target}")
+    options = [word for name, value in asked.items() for word in (f"--{name}", f"{value:g}")]
+    run("plan", *options, "--out", OUT / "plan.html")
+    say("Three waves then, the smallest first. The declaration says all that is fixed beforehand,")
+    print("# and takes the waves' sizes and the policy from the same plan:")
+    spec = SPEC.format(units=len(everyone), waves=WAVES, effect=EFFECT, noise=NOISE)
+    (OUT / "spec.toml").write_text(spec, encoding="utf-8")
+    print(spec)
+    campaign("create", OUT / "spec.toml")
+    sizes = Campaign.open("spring-mail", store=open_store(STORE)).situation().sizes
+    start = 0
+    for wave, end in enumerate(accumulate(sizes), start=1):
+        how = "at random" if wave == 1 else "by what the earlier waves taught, 10% at random"
+        say(f"Wave {wave}: {end - start:,} customers get their e-mail, {how}.")
+        units, answers, outcomes = (
+            OUT / f"{name}-{wave}.csv" for name in ("units", "assignments", "outcomes")
+        )
+        everyone[start:end].drop("segment", "visit").write_csv(units)
+        campaign("assign", "spring-mail", units, "--out", answers)
+        say("Two weeks later. The log knows who visited among those who got this very e-mail then:")
+        given = pl.read_csv(answers, schema_overrides={"customer": pl.String})
+        replayed = given.join(everyone, on="customer").filter(pl.col("action") == pl.col("segment"))
+        replayed.select("customer", "visit").write_csv(outcomes)
+        campaign("record", "spring-mail", outcomes)
+        campaign("close", "spring-mail", "--wave", str(wave))
+        start = end
+    say("Where it stands. Weighted means say what every customer's visit rate would be under each")
+    print("# e-mail, by the logged probabilities; later waves give most customers what works.")
+    campaign("status", "spring-mail")
+    say("Every decision can be proved: hashes, estimates and decisions, all again from the rows.")
+    campaign("verify", "spring-mail")
+    say("A page with a picture, which opens without a network.")
+    campaign("report", "spring-mail", "--out", OUT / "report.html")
 
 
 if __name__ == "__main__":

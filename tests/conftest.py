@@ -1,7 +1,61 @@
-"""Settings that all tests share."""
+"""Settings that all tests share, and the two stores that campaigns are tested on."""
 
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from seqbatch.storage import open_store
 
 # The same examples every time, however busy the machine: a red test must mean a wrong program.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """Run a PostgreSQL of its own on a socket; skip where none can start."""
+    pytest.importorskip("psycopg")
+    # The server runs as another user where the tests run as root: it must reach its folder.
+    folder = Path(tempfile.mkdtemp(prefix="seqbatch-pg-"))
+    folder.chmod(0o755)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pgserver
+
+            server = pgserver.get_server(folder / "data", cleanup_mode="stop")
+    except Exception as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        pytest.skip(f"no PostgreSQL can be started here: {error}")
+    # What is tested is what a client sees when it dies, not what a machine does without power.
+    server.psql("ALTER SYSTEM SET fsync = off;")
+    server.psql("SELECT pg_reload_conf();")
+    yield server
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """A database without any campaign."""
+    postgres.psql("SET client_min_messages = error; DROP SCHEMA IF EXISTS seqbatch CASCADE;")
+    return postgres.get_uri()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request, tmp_path):
+    """An empty store of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "campaigns.db")
+    return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def store(store_url):
+    opened = open_store(store_url)
+    yield opened
+    opened.close()

@@ -7,6 +7,11 @@
     │   └── InvalidGridError                          a grid that cannot exist
     ├── BatchRuleError         (also a RuntimeError)  feedback or units at the wrong time
     ├── LearnerFileError       (also a ValueError)    a saved learner that cannot be read
+    ├── CampaignError                                 a real experiment in waves
+    │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
+    │   ├── InvalidSpecError   (also a ValueError)    a campaign's declaration that breaks rules
+    │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, taken, too few outcomes
+    │   └── StoreError         (also a RuntimeError)  a database that cannot be used
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is not as it should be
     └── checks.PolicyCheckError, EnvironmentCheckError       a rule of the conformance checks broken
     RankDeficiencyWarning      (a UserWarning)        the data do not determine every parameter
@@ -56,6 +61,58 @@ class BatchRuleError(SeqbatchError, RuntimeError):
 
 class LearnerFileError(SeqbatchError, ValueError):
     """A file that is not a saved learner, is damaged, or was saved by another policy."""
+
+
+class CampaignError(SeqbatchError):
+    """Base of what can go wrong with a campaign."""
+
+
+class InvalidSpecError(CampaignError, ValueError):
+    """A campaign's declaration that breaks a rule; the message quotes the offending lines."""
+
+
+class InvalidFileError(CampaignError, ValueError):
+    """A file that breaks rules: every problem has its row, its column and the reason.
+
+    Parameters
+    ----------
+    name
+        The file, as the caller wrote it.
+    problems
+        (row, column, reason) of each; the first row of data is 1, and 0 stands for the header.
+    consequence
+        What was not done because of them.
+    """
+
+    SHOWN = 20
+
+    def __init__(
+        self, name: str, problems: list[tuple[int, str, str]], consequence: str = ""
+    ) -> None:
+        self.name = name
+        self.problems = problems
+        self.consequence = consequence
+        count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
+        lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
+        for row, column, reason in problems[: self.SHOWN]:
+            where = f"row {row:,}" if row else "header"
+            lines.append(f"  {where}, column {column!r}: {reason}")
+        if len(problems) > self.SHOWN:
+            lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
+        super().__init__("\n".join(lines))
+
+    def __reduce__(
+        self,
+    ) -> tuple[type["InvalidFileError"], tuple[str, list[tuple[int, str, str]], str]]:
+        return type(self), (self.name, self.problems, self.consequence)
+
+
+class CampaignStateError(CampaignError, RuntimeError):
+    """A call that the campaign's state does not allow; nothing was changed."""
+
+
+class StoreError(CampaignError, RuntimeError):
+    """A database that cannot be opened, is of a newer version, or failed; nothing was changed."""
 
 
 class RankDeficiencyWarning(UserWarning):

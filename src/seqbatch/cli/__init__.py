@@ -12,6 +12,6 @@ def main() -> None:
             raise
         sys.exit(
             f"seqbatch: the command line needs {error.name}, which is not installed. "
-            'Install it with: pip install "seqbatch[lab]"'
+            'Install it with: pip install "seqbatch[campaign,lab]"'
         )
     app()

@@ -10,6 +10,7 @@ import typer
 import seqbatch
 from seqbatch import environments as families
 from seqbatch import policies
+from seqbatch.cli import campaign_views
 from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
 from seqbatch.cli.plan import plan
 from seqbatch.environments.linear import LinearEnvironment
@@ -21,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(campaign_views.app, name="campaign")
 
 
 def _version(wanted: bool) -> None:

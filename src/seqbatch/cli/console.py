@@ -1,4 +1,4 @@
-"""What all commands share: how they print, how they fail, how they show progress."""
+"""What all commands share: tables, progress, and errors as one line and an exit code."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from seqbatch.errors import SeqbatchError
+from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
 # Piped, a table keeps its columns: 80 characters would cut its numbers.
@@ -19,21 +19,42 @@ console = Console(width=None if sys.stdout.isatty() else 200)
 errors = Console(stderr=True, soft_wrap=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
-#: Exit codes besides 0: bad usage or input, and interrupted.
-BAD_INPUT, INTERRUPTED = 2, 130
+#: Exit codes besides 0: something was found; bad usage or input; not in this state; interrupted.
+FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 
 @contextmanager
-def kindly() -> Iterator[None]:
+def kindly(*, as_json: bool = False) -> Iterator[None]:
     """Turn the package's errors into one line and an exit code."""
     try:
         yield
     except (SeqbatchError, OSError) as error:
+        if as_json:
+            print(json.dumps(_plain(error), indent=1))
         errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
+        wrong = WRONG_STATE if isinstance(error, CampaignStateError) else BAD_INPUT
+        raise typer.Exit(wrong) from None
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "seqbatch":
+            raise
+        errors.print(
+            f"seqbatch: this command needs {error.name}, which is not installed. Install it with: "
+            'pip install "seqbatch[campaign]"',
+            style="red",
+            markup=False,
+        )
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         errors.print("seqbatch: interrupted; the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _plain(error: Exception) -> dict[str, Any]:
+    made: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    if isinstance(error, InvalidFileError):
+        keys = ("row", "column", "reason")
+        made["problems"] = [dict(zip(keys, problem, strict=True)) for problem in error.problems]
+    return made
 
 
 @contextmanager
@@ -52,6 +73,19 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
 
         def report(done: Done) -> None:
             bar.update(task, total=done.total, completed=done.done)
+
+        yield report
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[str, int], None]]:
+    """Show what is being done and how many rows of it are, on a terminal; elsewhere nothing."""
+    columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))
+    with Progress(*columns, console=errors, disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(doing: str, rows: int) -> None:
+            bar.update(task, description=doing, completed=rows)
 
         yield report
 

@@ -1,0 +1,205 @@
+"""A campaign of a million units: assign, record and close, on both stores.
+
+Each store is measured in a process of its own, for its peak memory. `python -m benchmarks.campaign`
+measures this alone and replaces its section of the page.
+"""
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+UNITS, NUMBERS, CATEGORIES, LEVELS = 1_000_000, 20, 5, 5
+ACTIONS = ("a", "b", "c", "d")
+PAGE, HEAD = Path("docs/benchmarks.md"), "## Campaigns"
+SPEC: dict[str, Any] = {
+    "name": "large",
+    "seed": 1,
+    "unit": "id",
+    "actions": list(ACTIONS),
+    "holdout": 0.05,
+    "floor": 0.01,
+    "reward": {"column": "y"},
+    "features": {
+        "numeric": {f"x{n}": "learn" for n in range(NUMBERS)},
+        "categorical": {f"c{n}": [f"l{k}" for k in range(LEVELS)] for n in range(CATEGORIES)},
+    },
+    "grid": {"sizes": [UNITS, UNITS]},
+}
+
+
+def write_units(path: Path, wave: int) -> None:
+    """Write a wave of units whose ids come in no order."""
+    random = np.random.default_rng(wave)
+    columns: dict[str, Any] = {
+        "id": pa.array([f"C{wave}{number:08d}" for number in random.permutation(UNITS)])
+    }
+    for n in range(NUMBERS):
+        columns[f"x{n}"] = random.standard_normal(UNITS)
+    for n in range(CATEGORIES):
+        codes = random.integers(0, LEVELS, UNITS).astype(np.int32)
+        levels = pa.array([f"l{k}" for k in range(LEVELS)])
+        columns[f"c{n}"] = pa.DictionaryArray.from_arrays(codes, levels).dictionary_decode()
+    pa.parquet.write_table(pa.table(columns), path, row_group_size=131_072)
+
+
+class Shares:
+    """Seconds spent in the parts of a call."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def wrap(self, owner: Any, name: str, part: str) -> None:
+        """Count the time of a function towards a part."""
+        original = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.seconds[part] += time.perf_counter() - start
+
+        setattr(owner, name, timed)
+
+    def taken(self) -> dict[str, float]:
+        """Return the seconds so far, and begin anew."""
+        result, self.seconds = dict(self.seconds), defaultdict(float)
+        return result
+
+
+def measure(url: str, folder: Path) -> dict[str, Any]:
+    """Run two waves; return seconds, shares and peak memory of the second one's calls."""
+    from sqlalchemy.engine import default
+
+    from seqbatch.campaign import Campaign, assigning, checking, features, files, learning, ledger
+    from seqbatch.storage import open_store
+    from seqbatch.storage.rows import View
+
+    shares = Shares()
+    shares.wrap(files.Source, "_reading", "parsing")
+    shares.wrap(features.Encoder, "prepared", "parsing")
+    shares.wrap(checking, "draws", "drawing")
+    shares.wrap(assigning, "decide", "scoring")
+    shares.wrap(learning, "_learned", "scoring")
+    for name in ("numbers", "outcomes", "claim", "add_units", "add_outcomes", "add_state"):
+        shares.wrap(View, name, "storage")
+    shares.wrap(default.DefaultDialect, "do_commit", "storage")
+    shares.wrap(assigning, "pack", "storage")
+    shares.wrap(ledger.Ledger, "of", "storage")
+    store = open_store(url)
+    campaign = Campaign.create(SPEC, store=store)
+    result: dict[str, Any] = {}
+    for wave in (1, 2):
+        for call, made in _calls(campaign, folder, wave):
+            shares.taken()
+            start = time.perf_counter()
+            made()
+            result[f"{call} {wave}"] = time.perf_counter() - start
+            result[f"{call} {wave} shares"] = shares.taken()
+    result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    store.close()
+    return result
+
+
+def _calls(campaign: Any, folder: Path, wave: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    answers, outcomes = folder / "answers.parquet", folder / "outcomes.parquet"
+    yield "assign", lambda: campaign.assign(folder / f"units{wave}.parquet", out=answers)
+    ids = pa.parquet.read_table(answers, columns=["id"])
+    values = np.random.default_rng(wave).standard_normal(UNITS)
+    pa.parquet.write_table(ids.append_column("y", pa.array(values)), outcomes)
+    del ids, values
+    yield "record", lambda: campaign.record(outcomes)
+    yield "close", lambda: campaign.close()
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str | None]:
+    """Run a PostgreSQL of its own, as it comes; None where none can start."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pgserver.postgres_server import get_server
+
+            folder.chmod(0o755)
+            server = get_server(folder / "postgres", cleanup_mode="stop")
+    except Exception as error:  # whatever is missing, the other store can be measured
+        print(f"  no PostgreSQL: {error}")
+        yield None
+        return
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+def section() -> list[str]:
+    """Measure, and return the page's section."""
+    lines = [
+        HEAD,
+        "",
+        f"{UNITS:,} units a wave with {NUMBERS} numeric and {CATEGORIES} categorical columns and "
+        f"{len(ACTIONS)} actions, from Parquet to Parquet, ids in random order; SBPE. Each call is "
+        "one transaction, synced to disk. Aims: assign and record at least 100,000 units a second "
+        "on SQLite, close in under 5 seconds, peak memory under 1 GiB; PostgreSQL within 2 times.",
+        "",
+        "| store | wave | call | seconds | units/second | parsing | drawing | scoring | storage |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory(prefix="seqbatch-bench-") as name:
+        folder = Path(name)
+        for wave in (1, 2):
+            write_units(folder / f"units{wave}.parquet", wave)
+        lines += _rows("SQLite", str(folder / "large.db"), folder)
+        with postgres(folder) as url:
+            if url is not None:
+                lines += _rows("PostgreSQL", url, folder)
+        shutil.rmtree(folder / "postgres", ignore_errors=True)
+    return lines
+
+
+def _rows(label: str, url: str, folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.campaign", url, str(folder)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    result = json.loads(done.stdout.splitlines()[-1])
+    lines = []
+    for wave in (1, 2):
+        for call in ("assign", "record", "close"):
+            seconds, parts = result[f"{call} {wave}"], result[f"{call} {wave} shares"]
+            cells = [label, str(wave), call, f"{seconds:.1f}", f"{UNITS / seconds:,.0f}"]
+            cells += [
+                f"{parts.get(part, 0.0) / seconds:.0%}"
+                for part in ("parsing", "drawing", "scoring", "storage")
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+            print(f"  {lines[-1]}", flush=True)
+    lines.append(f"| {label} | | peak memory | | {result['memory'] / 2**20:,.0f} MiB | | | | |")
+    print(f"  {lines[-1]}", flush=True)
+    return lines
+
+
+def main() -> None:
+    """Measure one store for the parent process, or all of it for the page."""
+    if len(sys.argv) > 1:
+        print(json.dumps(measure(sys.argv[1], Path(sys.argv[2]))))
+        return
+    before = PAGE.read_text(encoding="utf-8").partition(HEAD)[0].rstrip()
+    PAGE.write_text(before + "\n\n" + "\n".join(section()) + "\n", encoding="utf-8")
+    print(f"Written to {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Change a campaign between two waves: its size, its remaining waves, its actions."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from seqbatch.campaign import chain
+from seqbatch.campaign.blobs import pack_state
+from seqbatch.campaign.contract import Change, Event, StateRecord
+from seqbatch.campaign.learning import relearned
+from seqbatch.campaign.ledger import Ledger
+from seqbatch.campaign.logbook import Logbook
+from seqbatch.campaign.situation import Situation, amended, situation
+from seqbatch.campaign.spec import Action
+from seqbatch.core import arguments
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+
+
+class Amending:
+    """One call of amend, or of abort, within its transaction."""
+
+    def __init__(self, change: Change, logbook: Logbook) -> None:
+        self._change = change
+        self._logbook = logbook
+        self.now = situation(change.events())
+
+    def run(
+        self,
+        *,
+        why: str,
+        sizes: list[int] | None,
+        units: int | None,
+        add: list[Action],
+        retire: list[str],
+        floor: float | None,
+    ) -> Event:
+        """Amend what is asked for, and learn the closed waves again under the new terms."""
+        now = self.now
+        self._require_boundary()
+        payload: dict[str, Any] = {}
+        if sizes is not None or units is not None:
+            payload["sizes"] = self._sizes(sizes, units)
+        if add:
+            payload["add"] = [action.model_dump(mode="json") for action in add]
+        if retire:
+            payload["retire"] = retire
+        if floor is not None:
+            payload["floor"] = floor
+        if not payload:
+            raise InvalidArgumentError("amendment", "a change of some kind", "none")
+        self._check_actions(add, retire)
+        after = amended(now, payload)
+        self._check_after(after, bool(add))
+        known = Ledger.of(self._change.outcome_chunks()).known()
+        chunks = self._change.unit_chunks
+        state = relearned(after, lambda: chunks(given=True), known, waves=now.wave - 1)
+        saved = StateRecord(
+            event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
+        )
+        saved = replace(saved, hash=chain.state_hash(self._change.name, saved))
+        self._change.add_state(saved)
+        return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
+
+    def abort(self, *, why: str) -> Event:
+        """End the campaign; outcomes may still be recorded."""
+        if self.now.aborted:
+            raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
+        return self._write("abort", why, {"wave": self.now.wave}, [])
+
+    def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
+        return self._logbook.write(
+            self._change,
+            sequence=self.now.sequence + 1,
+            previous=self.now.hash,
+            kind=kind,
+            why=why,
+            payload=payload,
+            rows=rows,
+        )
+
+    def _require_boundary(self) -> None:
+        now = self.now
+        if now.aborted:
+            raise CampaignStateError(f"campaign {now.name} was aborted; it cannot be amended.")
+        if not now.finished and now.units[now.wave - 1]:
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has {now.units[now.wave - 1]:,} units "
+                "already; amendments are made between waves. Close it first."
+            )
+
+    def _sizes(self, sizes: list[int] | None, units: int | None) -> list[int]:
+        """Return the sizes of all waves, the closed ones as they were planned."""
+        now = self.now
+        past, ahead = list(now.sizes[: now.wave - 1]), list(now.sizes[now.wave - 1 :])
+        if sizes is not None:
+            ahead = [arguments.integer("sizes", size) for size in sizes]
+        if units is not None:
+            left = arguments.integer("units", units) - sum(past)
+            if not ahead or left < len(ahead):
+                raise InvalidArgumentError(
+                    "units", f"at least {sum(past) + max(len(ahead), 1):,} with {len(ahead)} waves "
+                    "to come", units,
+                )  # fmt: skip
+            total, ends = sum(ahead), [0]
+            for place, size in enumerate(ahead, start=1):
+                share = sum(ahead[: place - 1]) + size
+                latest = left - (len(ahead) - place)
+                ends.append(min(max(round(left * share / total), ends[-1] + 1), latest))
+            ahead = [high - low for low, high in pairwise(ends)]
+        return past + ahead
+
+    def _check_actions(self, add: list[Action], retire: list[str]) -> None:
+        now = self.now
+        names = [action.name for action in now.actions]
+        for action in add:
+            if action.name in names:
+                raise InvalidArgumentError(
+                    "add", f"a name not among {', '.join(names)}", action.name
+                )
+            if tuple(action.features) != tuple(now.actions[0].features):
+                wanted = ", ".join(now.actions[0].features) or "none"
+                raise InvalidArgumentError(
+                    f"add {action.name}", f"an action with the features: {wanted}",
+                    ", ".join(action.features) or "none",
+                )  # fmt: skip
+        given = [names[number] for number in now.active]
+        for name in retire:
+            if name not in given:
+                raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
+
+    def _check_after(self, after: Situation, added: bool) -> None:
+        count = len(after.active)
+        if count < 2:
+            raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
+        if not 0 <= after.floor * count <= 1:
+            raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
+        # A policy without exploration would never try an action of which it knows nothing.
+        if added and after.wave > 1 and not (after.floor or after.spec.holdout):
+            raise InvalidArgumentError(
+                "floor", "above 0 to add an action to a campaign without a holdout", after.floor,
+                "Nothing else makes sure that the new action is tried.",
+            )  # fmt: skip

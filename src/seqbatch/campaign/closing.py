@@ -1,0 +1,214 @@
+"""End a wave: look at what came back, re-estimate, open the next."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.campaign import chain
+from seqbatch.campaign.blobs import pack_state, unpack, unpack_state
+from seqbatch.campaign.checks import Allocation, Test, missingness
+from seqbatch.campaign.contract import Change, Event, StateRecord
+from seqbatch.campaign.decisions import Decided
+from seqbatch.campaign.features import learn_scaling
+from seqbatch.campaign.learning import closed, notes
+from seqbatch.campaign.ledger import Ledger
+from seqbatch.campaign.logbook import Logbook
+from seqbatch.campaign.situation import Situation, situation
+from seqbatch.errors import CampaignStateError
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What a call of close did.
+
+    Parameters
+    ----------
+    wave
+        The wave that was closed.
+    assigned, observed
+        Its units and their outcomes, by action.
+    expected
+        The units expected under the logged probabilities, by action.
+    missingness, allocation
+        Tests: are outcomes missing as often under every action, and were actions given as often
+        as logged? A small p asks for a look before anything is believed.
+    late
+        Outcomes of earlier waves that entered this estimate.
+    relearned
+        Whether a correction made it necessary to learn all waves anew.
+    notes
+        What there is to say about the estimate.
+    event
+        The number of the event.
+    """
+
+    wave: int
+    assigned: dict[str, int]
+    observed: dict[str, int]
+    expected: dict[str, float]
+    missingness: Test
+    allocation: Test
+    late: int
+    relearned: bool
+    notes: tuple[str, ...]
+    event: int
+
+    @classmethod
+    def of(cls, event: Event) -> "Closed":
+        """Return what an event of closing says."""
+        payload = event.payload
+        return cls(
+            wave=payload["wave"],
+            assigned=payload["assigned"],
+            observed=payload["observed"],
+            expected=payload["expected"],
+            missingness=Test(**payload["missingness"]),
+            allocation=Test(**payload["allocation"]),
+            late=payload["late"],
+            relearned=payload["relearned"],
+            notes=tuple(payload["notes"]),
+            event=event.sequence,
+        )
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Units and outcomes of one wave, by action."""
+
+    assigned: NDArray[np.int64]
+    observed: NDArray[np.int64]
+    allocation: Allocation
+
+
+def tally(change: Any, now: Situation, known: Ledger, wave: int) -> Tally:
+    """Count a wave's units and outcomes."""
+    actions = len(now.actions)
+    allocation = Allocation(actions)
+    observed = np.zeros(actions, dtype=np.int64)
+    chunks = [extent.chunk for extent in change.extents() if extent.wave == wave]
+    for chunk in change.unit_chunks(given=False, chunks=chunks):
+        decided = Decided.of(unpack(chunk.decided))
+        allocation.add(decided.actions, decided.probabilities)
+        here = known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
+        observed += np.bincount(decided.actions[here], minlength=actions)
+    return Tally(allocation.counts, observed, allocation)
+
+
+class Closing:
+    """One call of close within its transaction."""
+
+    def __init__(self, change: Change, logbook: Logbook) -> None:
+        self._change = change
+        self._logbook = logbook
+        self._events = change.events()
+        self.now = situation(self._events)
+
+    def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
+        """Close the open wave, or answer again for one that is closed."""
+        now = self.now
+        if wave is not None and wave <= len(now.closes):
+            return Closed.of(self._events[now.closes[wave - 1] - 1])
+        self._refuse_wrong_wave(wave)
+        now.require_open()
+        ledger = Ledger.of(self._change.outcome_chunks())
+        counted = tally(self._change, now, ledger.known(), now.wave)
+        if not force:
+            self._refuse_early(counted)
+        return Closed.of(self._close(counted, ledger, why=why, forced=force))
+
+    def _refuse_wrong_wave(self, wave: int | None) -> None:
+        now = self.now
+        if wave is not None and wave != now.wave:
+            raise CampaignStateError(
+                f"wave {wave} of campaign {now.name} is not open; the open one is {now.wave}."
+            )
+        if not now.finished and not now.units[now.wave - 1] and not now.aborted:
+            past = ""
+            if now.closes:
+                past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has no units yet; there is nothing to "
+                f"close.{past}"
+            )
+
+    def _refuse_early(self, counted: Tally) -> None:
+        now, advice = self.now, "Close it all the same with --force --reason."
+        units, outcomes = int(counted.assigned.sum()), int(counted.observed.sum())
+        if now.left:
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} takes {now.left:,} more units. {advice}"
+            )
+        if outcomes < now.spec.missing * units:
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
+                f"{units:,} units ({outcomes / units:.1%}); at least {now.spec.missing:.1%} are "
+                f"needed. Record more. {advice}"
+            )
+
+    def _close(self, counted: Tally, ledger: Ledger, *, why: str, forced: bool) -> Event:
+        now, change = self.now, self._change
+        record = change.last_state()
+        assert record is not None
+        relearn = ledger.corrects_before(record.event, at=now.sequence)
+        late = ledger.first_known_after(record.event, at=now.sequence)
+        first = sum(now.units[: now.wave - 1])
+        scaling = self._scaling()
+        learner = replace(now, learned=scaling) if scaling is not None else now
+        state = closed(
+            learner,
+            unpack_state(record.content, now),
+            lambda: change.unit_chunks(given=True),
+            ledger,
+            since=record.event,
+            at=now.sequence,
+            relearn=relearn,
+        )
+        saved = StateRecord(
+            event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
+        )
+        saved = replace(saved, hash=chain.state_hash(change.name, saved))
+        change.add_state(saved)
+        names = [action.name for action in now.actions]
+        tests = {
+            "missingness": missingness(counted.assigned, counted.observed).plain(),
+            "allocation": counted.allocation.test().plain(),
+        }
+        by_action: dict[str, Any] = {
+            "assigned": dict(zip(names, counted.assigned.tolist(), strict=True)),
+            "observed": dict(zip(names, counted.observed.tolist(), strict=True)),
+            "expected": dict(zip(names, counted.allocation.expected.tolist(), strict=True)),
+        }
+        return self._logbook.write(
+            change,
+            sequence=now.sequence + 1,
+            previous=now.hash,
+            kind="close",
+            why=why,
+            counts={
+                "units": int(counted.assigned.sum()),
+                "outcomes": int(counted.observed.sum()),
+            },
+            payload={
+                "wave": now.wave,
+                **by_action,
+                **tests,
+                "late": int((late.numbers < first).sum()),
+                "relearned": relearn,
+                "scaling": scaling,
+                "forced": forced,
+                "notes": notes(learner, state),
+            },
+            rows=[saved.hash],
+        )
+
+    def _scaling(self) -> dict[str, tuple[float, float]] | None:
+        """Return the scaling that the first wave teaches, None in later ones."""
+        if self.now.wave > 1:
+            return None
+        encoder = self.now.encoder()
+        if "learn" not in encoder.features.numeric.values():
+            return {}
+        chunks = self._change.unit_chunks(given=True)
+        return learn_scaling(encoder, (unpack(chunk.given) for chunk in chunks))

@@ -1,0 +1,95 @@
+"""From a TOML file to a checked declaration, with messages that quote the offending line."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from seqbatch.campaign.spec import Spec
+from seqbatch.errors import InvalidSpecError
+
+#: Words that Pydantic puts into a place when it tries one of several forms.
+FORMS = {"Scaling", "Levels", "Hashed", "literal['learn','raw']"}
+
+
+def read_spec(path: str | Path) -> Spec:
+    """Read and check a campaign's declaration.
+
+    Raises
+    ------
+    InvalidSpecError
+        Where the file cannot be read or breaks a rule; every problem is named with its line.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InvalidSpecError(f"{path} must be a TOML file; it is not there.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSpecError(f"{path} must be a TOML file; reading it failed: {error}.") from None
+    return parse_spec(text, name=str(path))
+
+
+def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
+    """Check a declaration given as TOML text; see :func:`read_spec`."""
+    try:
+        declared = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        quoted = _quoted(text, int(found[1])) if found else ""
+        raise InvalidSpecError(f"{name} must be valid TOML: {error}{quoted}") from None
+    return check_spec(declared, text=text, name=name)
+
+
+def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec") -> Spec:
+    """Check a declaration given as plain values; see :func:`read_spec`."""
+    try:
+        return Spec.model_validate(declared)
+    except ValidationError as error:
+        problems = []
+        for found in error.errors():
+            place = tuple(part for part in found["loc"] if part not in FORMS)
+            label = ".".join(str(part) for part in place) or "the whole"
+            reason = found["msg"].removeprefix("Value error, ")
+            problems.append(f"  {label}: {reason}{_quoted(text, _line_of(text, place))}")
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        lines = "\n".join(dict.fromkeys(problems))
+        raise InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}") from None
+
+
+def _quoted(text: str, line: int) -> str:
+    lines = text.splitlines()
+    return f"\n    line {line}: {lines[line - 1].strip()}" if 0 < line <= len(lines) else ""
+
+
+def _line_of(text: str, place: tuple[Any, ...]) -> int:
+    """Return the number of the line that sets the deepest part of a place, 0 where none does."""
+    best, depth = 0, 0
+    table: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line):
+            table = _parts(header[1])
+            if line.lstrip().startswith("[["):
+                counts[header[1]] = counts.get(header[1], -1) + 1
+                table = (*table, str(counts[header[1]]))
+            key = table
+        elif setting := re.match(
+            r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*[\w-]+)*)\s*=", line
+        ):
+            key = (*table, *_parts(setting[1]))
+        else:
+            continue
+        wanted = tuple(str(part) for part in place)
+        common = len(key) if key == wanted[: len(key)] else 0
+        if common > depth:
+            best, depth = number, common
+    return best
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(
+        part.strip().strip("\"'") for part in re.findall(r"[\w-]+|\"[^\"]*\"|'[^']*'", dotted)
+    )

@@ -1,0 +1,220 @@
+"""A unit's columns to the numbers of the model, the same at assignment, at close and in a replay.
+
+Columns of the model have names that a person can read: ``age``, ``zip=Urban``, ``age*zip=Urban``,
+``city#3`` for the cell of a hashed category. Under a shared model ``price*age`` is the product of
+an action's feature and a unit's.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from seqbatch.campaign.columns import Problems, categories, numbers, texts
+from seqbatch.campaign.spec import Features, Hashed
+
+Floats = NDArray[np.float64]
+#: Mean and standard deviation of each numeric feature whose scaling is learned.
+Learned = Mapping[str, tuple[float, float]]
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns what was given into vectors.
+
+    Parameters
+    ----------
+    unit
+        The column of the ids.
+    features
+        What the declaration says of the columns.
+    other
+        Whether a category never seen is counted as `other` instead of being refused.
+    learned
+        Scaling learned from the first wave; None before. Until then such columns are 0: the first
+        wave is assigned at random, and nothing depends on them.
+    actions
+        Each action's own features under a shared model; empty under one model per action.
+    """
+
+    unit: str
+    features: Features
+    other: bool
+    learned: Learned | None
+    actions: tuple[Mapping[str, float], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read from a file of units."""
+        return (self.unit, *self.features.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the model."""
+        parts = self._parts()
+        base = [name for names in parts.values() for name in names]
+        crossed = [
+            f"{left}*{right}"
+            for one, two in self.features.interactions
+            for left in parts[one]
+            for right in parts[two]
+        ]
+        own = (*(["intercept"] if self.features.intercept else []), *base, *crossed)
+        if not self.actions:
+            return own
+        return (*own, *(f"{trait}*{name}" for trait in self.actions[0] for name in own))
+
+    @property
+    def dim(self) -> int:
+        """How many numbers a vector has."""
+        return len(self.names)
+
+    def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[list[str], pa.Table]:
+        """Check a piece of a file; return its ids and what is to be kept of it."""
+        units, wrong = texts(batch.column(self.unit))
+        problems.add(start, self.unit, wrong)
+        kept = [pa.array(units, type=pa.string())]
+        for name in self.features.numeric:
+            values, wrong = numbers(batch.column(name))
+            problems.add(start, name, wrong)
+            kept.append(pa.array(values))
+        for name in self.features.categorical:
+            encoded, wrong = categories(batch.column(name))
+            problems.add(start, name, {} if self.other else wrong)
+            kept.append(encoded)
+            if not self.other:
+                problems.add(start, name, self._unseen(name, encoded))
+        return units, pa.table(kept, names=list(self.columns))
+
+    def encode(self, given: pa.Table) -> Floats:
+        """Return the unit's own part of the vectors, shape (n, own)."""
+        count = given.num_rows
+        parts = self._parts()
+        width = self.features.intercept + sum(len(names) for names in parts.values())
+        crossed = [len(parts[a]) * len(parts[b]) for a, b in self.features.interactions]
+        out = np.zeros((count, width + sum(crossed)))
+        place = 0
+        if self.features.intercept:
+            out[:, 0], place = 1.0, 1
+        at = {}
+        for name in self.features.numeric:
+            self._scale(name, given.column(name).to_numpy(), out[:, place])
+            at[name] = slice(place, place + 1)
+            place += 1
+        rows = np.arange(count)
+        for name in self.features.categorical:
+            codes = self._codes(name, given.column(name).combine_chunks())
+            out[rows, place + codes] = 1.0
+            at[name] = slice(place, place + len(parts[name]))
+            place += len(parts[name])
+        for (one, two), size in zip(self.features.interactions, crossed, strict=True):
+            product = out[:, at[one], None] * out[:, None, at[two]]
+            out[:, place : place + size] = product.reshape(count, size)
+            place += size
+        return out
+
+    def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:
+        """Return what a policy takes: the vectors as they are, or one for each action."""
+        if not self.actions:
+            return own
+        traits = np.array([list(self.actions[action].values()) for action in active])
+        crossed = traits[None, :, :, None] * own[:, None, None, :]
+        shape = (len(own), len(active), -1)
+        alike = np.broadcast_to(own[:, None, :], (len(own), len(active), own.shape[1]))
+        return np.concatenate([alike, crossed.reshape(shape)], axis=2)
+
+    def _parts(self) -> dict[str, list[str]]:
+        """Return the model's columns that each feature becomes."""
+        parts = {name: [name] for name in self.features.numeric}
+        for name, kind in self.features.categorical.items():
+            if isinstance(kind, Hashed):
+                parts[name] = [f"{name}#{cell}" for cell in range(kind.hash)]
+            else:
+                extra = [OTHER] if self.other and OTHER not in kind.levels else []
+                parts[name] = [f"{name}={level}" for level in (*kind.levels, *extra)]
+        return parts
+
+    def _scale(self, name: str, values: Floats, out: Floats) -> None:
+        kind = self.features.numeric[name]
+        if kind == "raw":
+            out[:] = values
+        elif kind != "learn":
+            out[:] = (values - kind.mean) / kind.sd
+        elif self.learned is not None:
+            mean, deviation = self.learned[name]
+            # A column that was constant in the first wave has no scale; it says nothing.
+            out[:] = (values - mean) / deviation if deviation > 0 else 0.0
+
+    def _codes(self, name: str, column: Any) -> NDArray[np.int64]:
+        """Return each row's place among the columns of a category."""
+        kind = self.features.categorical[name]
+        levels = column.dictionary.to_pylist()
+        if isinstance(kind, Hashed):
+            table = [cell(name, level, kind.hash) for level in levels]
+            missing = cell(name, "", kind.hash)
+        else:
+            known = {level: place for place, level in enumerate(kind.levels)}
+            missing = known.get(OTHER, len(kind.levels))
+            table = [known.get(level, missing) for level in levels]
+        codes = np.array([*table, missing], dtype=np.int64)
+        places = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
+        chosen: NDArray[np.int64] = np.take(codes, places)
+        return chosen
+
+    def _unseen(self, name: str, encoded: Any) -> dict[int, str]:
+        kind = self.features.categorical[name]
+        if isinstance(kind, Hashed):
+            return {}
+        known = set(kind.levels)
+        strange = {
+            place: level
+            for place, level in enumerate(encoded.dictionary.to_pylist())
+            if level not in known and level
+        }
+        if not strange:
+            return {}
+        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(np.isin(places, list(strange)))
+        shown = ", ".join(kind.levels[:8]) + (", ..." if len(kind.levels) > 8 else "")
+        return {
+            int(r): f"must be one of {shown}; received {strange[int(places[r])][:60]!r}"
+            for r in rows
+        }
+
+
+def cell(name: str, level: str, width: int) -> int:
+    """Return the cell that a level of a hashed category falls into."""
+    made = blake2b(f"{name}\n{level}".encode(), digest_size=8).digest()
+    return int.from_bytes(made, "little") % width
+
+
+def learn_scaling(encoder: Encoder, pieces: Iterable[pa.Table]) -> dict[str, tuple[float, float]]:
+    """Return mean and population standard deviation of the columns whose scaling is learned.
+
+    Pieces are taken one at a time, each merged into what the ones before gave.
+    """
+    wanted = [name for name, kind in encoder.features.numeric.items() if kind == "learn"]
+    count, mean, squares = 0, np.zeros(len(wanted)), np.zeros(len(wanted))
+    low, high = np.full(len(wanted), np.inf), np.full(len(wanted), -np.inf)
+    for piece in pieces:
+        values = np.array([piece.column(name).to_numpy() for name in wanted]).reshape(
+            len(wanted), piece.num_rows
+        )
+        size = piece.num_rows
+        here = values.mean(axis=1)
+        spread = ((values - here[:, None]) ** 2).sum(axis=1)
+        gap = here - mean
+        squares = squares + spread + gap**2 * (count * size / (count + size))
+        mean = mean + gap * (size / (count + size))
+        low, high = np.minimum(low, values.min(axis=1)), np.maximum(high, values.max(axis=1))
+        count += size
+    # The mean of equal numbers may miss them by a rounding, which must not be scaled up.
+    deviation = np.where(low == high, 0.0, np.sqrt(squares / max(count, 1)))
+    return {
+        name: (float(mean[place]), float(deviation[place])) for place, name in enumerate(wanted)
+    }

@@ -1,0 +1,223 @@
+"""Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe.
+
+Whatever the format, a piece is an Arrow record batch of at most `CHUNK` rows, and the rows are the
+same however often a file is read. CSV columns come as text: what a column means is for its reader
+to say, and an id keeps its leading zeros.
+"""
+
+import csv
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
+
+#: Rows in one piece: big enough for speed, small enough for memory.
+CHUNK = 65_536
+#: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
+CELLS = 2_000_000
+FORMATS = ("csv", "parquet", "arrow")
+ENDINGS = {
+    ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+    ".ipc": "arrow",
+}  # fmt: skip
+
+Problem = tuple[int, str, str]
+
+
+@dataclass
+class Source:
+    """A table that can be read again and again, in pieces.
+
+    Parameters
+    ----------
+    name
+        What to call it in messages.
+    kind
+        csv, parquet, arrow or table.
+    path, table
+        Where its rows are: a file, or memory.
+    ragged
+        Rows of a CSV file that have too many or too few cells, found while reading.
+    """
+
+    name: str
+    kind: str
+    path: Path | None = None
+    table: pa.Table | None = None
+    ragged: list[Problem] = field(default_factory=list)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, each once; refuse a file that cannot be read."""
+        names: list[str] = self._reading(self._columns)
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        if repeated:
+            problems = [
+                (0, name, "the header names this column more than once") for name in repeated
+            ]
+            raise InvalidFileError(self.name, problems, "nothing was done")
+        return names
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of these columns in order, in pieces of at most `CHUNK`."""
+        size = max(256, min(CHUNK, CELLS // len(columns)))
+        pieces = self._reading(lambda: self._batches(list(columns), size))
+        while True:
+            piece = self._reading(lambda: next(pieces, None))
+            if piece is None:
+                return
+            for start in range(0, piece.num_rows, size):
+                yield piece.slice(start, size)
+
+    def rows(self, read: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where rows that were read stand in the file, counting those that were ragged.
+
+        Rows of data count from 1, and so do rows that were read.
+        """
+        ragged = np.sort(np.array([row for row, _, _ in self.ragged], dtype=np.int64))
+        # Of the rows before the j-th ragged one, j were ragged as well.
+        passed = np.searchsorted(ragged - np.arange(len(ragged)), read, side="right")
+        return read + passed
+
+    def lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the lines of rows of data; a CSV file has a header."""
+        return rows + 1 if self.kind == "csv" else rows
+
+    def _reading(self, call: Any) -> Any:
+        try:
+            return call()
+        except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
+            reason = f"cannot be read as {self.kind}: {error}"
+            raise InvalidFileError(self.name, [(0, "", reason)], "nothing was done") from None
+
+    def _columns(self) -> list[str]:
+        if self.kind == "csv":
+            return self._csv_header()
+        if self.kind == "parquet":
+            return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
+        if self.kind == "arrow":
+            with pa.OSFile(str(self.path)) as file:
+                return list(_ipc(file).schema.names)
+        assert self.table is not None
+        return list(self.table.column_names)
+
+    def _csv_header(self) -> list[str]:
+        assert self.path is not None
+        with pa.input_stream(str(self.path)) as stream:
+            first = stream.read(1 << 22)
+        if not first.strip(b"\xef\xbb\xbf\r\n\t ,"):
+            raise InvalidFileError(self.name, [(0, "", "the file is empty")], "nothing was done")
+        text = first.decode("utf-8-sig", errors="ignore" if len(first) == 1 << 22 else "strict")
+        return next(row for row in csv.reader(text.splitlines(keepends=True)) if row)
+
+    def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        if self.kind == "csv":
+            return self._csv_batches(columns)
+        if self.kind == "parquet":
+            # Read as it is needed: fetched ahead, the whole file would be in memory.
+            file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
+            return iter(file.iter_batches(batch_size=size, columns=columns))
+        if self.kind == "arrow":
+            return self._ipc_batches(columns)
+        assert self.table is not None
+        return iter(self.table.select(columns).to_batches(max_chunksize=size))
+
+    def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        self.ragged.clear()
+
+        def odd(row: Any) -> str:
+            number = (row.number or 1) - 1
+            reason = f"the row has {row.actual_columns} cells, the header {row.expected_columns}"
+            self.ragged.append((number, "", reason))
+            return "skip"
+
+        reader = pa.csv.open_csv(
+            str(self.path),
+            # One thread, so that a row that is not as long as the header has its number.
+            read_options=pa.csv.ReadOptions(block_size=8 << 20, use_threads=False),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=odd),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=columns,
+                column_types=dict.fromkeys(columns, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+        return iter(reader)
+
+    def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self.path)) as file:
+            for batch in _ipc_pieces(_ipc(file)):
+                yield batch.select(columns)
+
+
+def _ipc(file: Any) -> Any:
+    """Open an Arrow file, or the stream form of one."""
+    try:
+        return pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        return pa.ipc.open_stream(file)
+
+
+def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
+    if hasattr(reader, "num_record_batches"):
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        yield from reader
+
+
+@contextmanager
+def source(given: Any, *, kind: str | None = None) -> Iterator[Source]:
+    """Open a path, ``"-"`` for standard input, or a table in memory.
+
+    Parameters
+    ----------
+    given
+        A path, ``"-"``, a PyArrow table or a Polars frame.
+    kind
+        csv, parquet or arrow; by the name's ending where None, csv for a pipe.
+    """
+    if isinstance(given, pa.Table) or hasattr(given, "to_arrow"):
+        table = given if isinstance(given, pa.Table) else given.to_arrow()
+        yield Source("table", "table", table=table)
+    elif str(given) == "-":
+        with tempfile.NamedTemporaryFile(suffix=".spool") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+            yield Source("standard input", format_of("-", kind), path=Path(spool.name))
+    else:
+        path = Path(given)
+        found = format_of(path.name, kind)
+        if not path.is_file():
+            raise InvalidFileError(
+                str(given), [(0, "", "there is no such file")], "nothing was done"
+            )
+        yield Source(str(given), found, path=path)
+
+
+def format_of(name: str, kind: str | None) -> str:
+    """Return a file's format, by what was said or by its ending."""
+    if kind is not None:
+        return arguments.choice("format", kind, FORMATS)
+    if name == "-":
+        return "csv"
+    for ending, found in ENDINGS.items():
+        if name.endswith(ending):
+            return found
+    raise InvalidArgumentError(
+        "file", f"named with one of {', '.join(ENDINGS)}", name, "Or say its format with --format."
+    )

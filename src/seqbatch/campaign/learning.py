@@ -1,0 +1,130 @@
+"""How a wave's outcomes enter the policy: the same functions at close and in a replay."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from seqbatch.campaign.blobs import unpack
+from seqbatch.campaign.contract import UnitChunk
+from seqbatch.campaign.decisions import BLOCK, Decided
+from seqbatch.campaign.ledger import Ledger
+from seqbatch.campaign.situation import Situation
+from seqbatch.errors import RankDeficiencyWarning
+from seqbatch.policies import Feedback, Policy
+
+#: Yields the chunks of units, with what was given, each time it is called.
+Chunks = Callable[[], Iterable[UnitChunk]]
+
+
+def closed(
+    now: Situation,
+    state: Any,
+    chunks: Chunks,
+    ledger: Ledger,
+    *,
+    since: int,
+    at: int,
+    relearn: bool,
+) -> Any:
+    """Return the state after the open wave ended.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands, the scaling of features included.
+    state
+        What the policy knew when the wave opened.
+    chunks, ledger
+        All units, and all outcomes.
+    since, at
+        The event that the state came with, and the newest one whose outcomes count.
+    relearn
+        Whether to start from nothing: needed where an outcome learned before was corrected.
+    """
+    policy = now.made_policy()
+    if relearn:
+        return relearned(now, chunks, ledger.known(at=at), waves=now.wave)
+    fresh = ledger.first_known_after(since, at=at)
+    for chunk in chunks():
+        state = _learned(now, policy, state, chunk, fresh)
+    return _closed(policy, state)
+
+
+def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> Any:
+    """Return the state as if the first waves were learned now, wave by wave, from nothing."""
+    policy = now.made_policy()
+    state = policy.begin(now.problem())
+    for wave in range(1, waves + 1):
+        for chunk in chunks():
+            if chunk.wave == wave:
+                state = _learned(now, policy, state, chunk, known)
+        state = _closed(policy, state)
+    return state
+
+
+def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outcomes: Ledger) -> Any:
+    here = outcomes.within(chunk.first, chunk.first + chunk.count)
+    if not len(here):
+        return state
+    rows = here.numbers - chunk.first
+    decided = Decided.of(unpack(chunk.decided)).take(rows)
+    encoder, active = now.encoder(), np.array(now.active)
+    local = np.full(len(now.actions), -1)
+    local[active] = np.arange(len(active))
+    actions = local[decided.actions]
+    shared = bool(encoder.actions)
+    # A retired action teaches nothing about the others, unless they share one model.
+    kept = np.arange(len(rows)) if shared else np.flatnonzero(actions >= 0)
+    given = unpack(chunk.given)
+    if len(kept) < given.num_rows:
+        given = given.take(rows[kept])
+    rewards = here.values[kept] * (1.0 if now.spec.reward.direction == "max" else -1.0)
+    own, groups = encoder.encode(given), decided.groups[kept]
+    # After an amendment the policy may keep fewer parts of the evidence apart than before.
+    groups = np.where(groups < len(state.evidence), groups, -1)
+    step = BLOCK if shared else max(len(kept), 1)
+    for start in range(0, len(kept), step):
+        part = slice(start, start + step)
+        vectors = own[part]
+        if shared:
+            every = encoder.contexts(vectors, tuple(range(len(now.actions))))
+            vectors = every[np.arange(len(every)), decided.actions[kept][part]]
+        feedback = Feedback(
+            vectors, np.maximum(actions[kept][part], 0), groups[part], rewards[part]
+        )
+        state = policy.learn(state, feedback)
+    return state
+
+
+def _closed(policy: Policy, state: Any) -> Any:
+    """End a wave; what a deficient estimate means for a campaign is said by :func:`notes`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        return policy.close(state)
+
+
+def notes(now: Situation, state: Any) -> list[str]:
+    """Say which columns say nothing, and which models the data do not determine."""
+    said = [
+        f"column {name} was constant in the first wave; it has no part in the model"
+        for name, (_, deviation) in (now.learned or {}).items()
+        if deviation == 0
+    ]
+    summary = getattr(now.made_policy(), "summary", None)
+    # Lasso's rank counts what it chose, and a policy that does not estimate has none.
+    if summary is None or now.policy["kind"] in ("LBGL", "UniformRandom", "FixedAction"):
+        return said
+    estimate, dim = summary(state), now.encoder().dim
+    names = [now.actions[number].name for number in now.active]
+    if now.spec.model == "shared":
+        names = ["all actions"]
+    for rank in sorted(set(estimate.rank.tolist()) - {dim}):
+        models = [name for name, own in zip(names, estimate.rank, strict=True) if own == rank]
+        said.append(
+            f"the outcomes determine {rank} of {dim} directions of the model of "
+            f"{', '.join(models)}; the shortest solution is used (an intercept beside all levels "
+            "of a category, constant or collinear columns, and few outcomes leave directions open)"
+        )
+    return said

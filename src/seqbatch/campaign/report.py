@@ -1,0 +1,147 @@
+"""A page about a campaign: what was done, what came back, and one picture.
+
+The means are raw. The weighted means undo the unequal probabilities with which units got their
+actions, by the logged probabilities; their standard errors take the units to be independent and
+outcomes to be missing at random. Tests of one action against another are not made here.
+"""
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqbatch.campaign.contract import Event
+from seqbatch.campaign.standing import Status
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222 }}
+table {{ border-collapse: collapse; margin: 1rem 0 }}
+th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .75rem; text-align: right }}
+th:first-child, td:first-child, .text {{ text-align: left }}
+iframe {{ width: 100%; height: 26rem; border: 0 }}
+</style></head><body><h1>{title}</h1>{body}</body></html>
+"""
+
+
+def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
+    """Write the page and its picture beside it; return the files."""
+    chart = picture(status)
+    image = out.with_suffix(".png")
+    chart.save(image, scale_factor=2.0)
+    inner = out.with_suffix(".chart.html")
+    chart.save(inner, inline=True)
+    framed = inner.read_text(encoding="utf-8")
+    inner.unlink()
+    body = [
+        f"<p>The campaign is {status.condition}; it has {status.events} events. "
+        f"Policy: {html.escape(_policy(status.policy))}.</p>",
+        f'<iframe srcdoc="{html.escape(framed)}" title="picture"></iframe>',
+        "<h2>Waves</h2>",
+        _table(
+            ["wave", "size", "assigned", "outcomes", "state"],
+            [
+                [w.wave, "" if w.size is None else w.size, w.assigned, w.observed,
+                 "closed" if w.closed else ""]
+                for w in status.waves
+            ],
+        ),
+        "<h2>Actions</h2><p>The weighted mean is what the outcome would be if every unit of the "
+        "wave got the action, by the logged probabilities; raw, without any correction for looking "
+        "at several actions or waves.</p>",
+        _table(
+            ["action", "wave", "units", "holdout", "outcomes", "mean", "weighted mean", "± se"],
+            [
+                [r.action, r.wave, r.units, r.holdout, r.outcomes, r.mean, r.weighted, r.error]
+                for r in status.actions
+            ],
+        ),
+        "<h2>Events</h2>",
+        _table(
+            ["event", "kind", "when (UTC)", "who", "why"],
+            [[e.sequence, e.kind, e.at[:19], e.who, e.why] for e in events],
+        ),
+        "".join(f"<p>Note: {html.escape(note)}.</p>" for note in status.notes),
+        f"<p>State {status.state}; last event {status.hash}.</p>",
+    ]  # fmt: skip
+    title = f"Campaign {html.escape(status.name)}"
+    out.write_text(PAGE.format(title=title, body="\n".join(body)), encoding="utf-8")
+    return [out, image]
+
+
+def picture(status: Status) -> "alt.HConcatChart":
+    """Draw how units were shared out, and what came back, wave by wave."""
+    import altair as alt
+
+    names = list(dict.fromkeys(row.action for row in status.actions))
+    rows: list[dict[str, Any]] = [
+        {
+            "wave": row.wave,
+            "action": row.action,
+            "place": names.index(row.action),
+            "units": row.units,
+            "mean": row.weighted,
+            "low": None if row.weighted is None else row.weighted - 1.96 * (row.error or 0.0),
+            "high": None if row.weighted is None else row.weighted + 1.96 * (row.error or 0.0),
+        }
+        for row in status.actions
+    ]
+    base = alt.Chart({"values": rows}).encode(
+        color=alt.Color(
+            "action:N",
+            title=None,
+            sort=names,
+            scale=alt.Scale(
+                domain=names, range=[COLOURS[n % len(COLOURS)] for n in range(len(names))]
+            ),
+            legend=alt.Legend(orient="top", labelLimit=320),
+        )
+    )
+    shares = base.mark_bar().encode(
+        x=alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y(
+            "sum(units):Q", stack="normalize", title="share of units", axis=alt.Axis(format="%")
+        ),
+        order=alt.Order("place:Q", sort="descending"),
+    )
+    place = alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0))
+    offset = alt.XOffset("action:N", sort=names)
+    seen = base.transform_filter("isValid(datum.mean)")
+    spread = seen.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
+    means = seen.mark_point(filled=True, size=60).encode(
+        x=place,
+        xOffset=offset,
+        y=alt.Y("mean:Q", title="weighted mean outcome ± 1.96 se", scale=alt.Scale(zero=False)),
+    )
+    chart: alt.HConcatChart = alt.hconcat(
+        shares.properties(width=240, height=280, title="Who got what"),
+        (spread + means).properties(width=360, height=280, title="What came back"),
+    )
+    return chart
+
+
+def _policy(policy: dict[str, Any]) -> str:
+    parameters = ", ".join(f"{key} = {value}" for key, value in policy.items() if key != "kind")
+    return f"{policy['kind']}({parameters})"
+
+
+def _table(heads: list[str], rows: list[list[Any]]) -> str:
+    top = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><tr>{top}</tr>{lines}</table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, float):
+        return f"<td>{value:.5g}</td>"
+    if isinstance(value, int):
+        return f"<td>{value:,}</td>"
+    return f'<td class="text">{html.escape(str(value))}</td>'

@@ -1,0 +1,194 @@
+"""A campaign's declaration: what a person writes down before the first unit is assigned."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Part(BaseModel):
+    """What all parts of a declaration share: unknown keys are refused, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Action(Part):
+    """One thing that can be done to a unit, with its own features where the model is shared."""
+
+    name: Name
+    features: dict[Name, float] = {}
+
+
+class Scaling(Part):
+    """Subtract `mean` and divide by `sd`, fixed at creation."""
+
+    mean: float
+    sd: float = Field(gt=0)
+
+
+class Levels(Part):
+    """An indicator for each level."""
+
+    levels: tuple[str, ...] = Field(min_length=1)
+
+    @field_validator("levels")
+    @classmethod
+    def _each_once(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(levels, "levels")
+
+
+class Hashed(Part):
+    """An indicator for each of `hash` cells, into which levels fall by a hash of their text."""
+
+    hash: int = Field(ge=1, le=4096)
+
+
+def _levels(value: Any) -> Any:
+    return {"levels": value} if isinstance(value, list | tuple) else value
+
+
+#: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
+Numeric = Literal["learn", "raw"] | Scaling
+Categorical = Annotated[Levels | Hashed, BeforeValidator(_levels)]
+
+
+class Features(Part):
+    """How a unit's columns become the numbers of the model."""
+
+    intercept: bool = True
+    numeric: dict[Name, Numeric] = {}
+    categorical: dict[Name, Categorical] = {}
+    interactions: tuple[tuple[Name, Name], ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Features":
+        if both := sorted(set(self.numeric) & set(self.categorical)):
+            raise ValueError(f"a column is numeric or categorical, not both: {', '.join(both)}")
+        known = {*self.numeric, *self.categorical}
+        for pair in self.interactions:
+            for name in pair:
+                if name not in known:
+                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
+        if not (self.intercept or known):
+            raise ValueError("at least an intercept or one feature is needed")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a unit's file that are read."""
+        return (*self.numeric, *self.categorical)
+
+
+class Reward(Part):
+    """Which column of the outcome file is learned from, and what it may hold."""
+
+    column: Name
+    direction: Literal["max", "min"] = "max"
+    range: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Reward":
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"range must be [low, high] with low below high, not {self.range}")
+        return self
+
+
+class Grid(Part):
+    """When waves end: given sizes, a plan, or whenever they are closed."""
+
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    calendar: bool = False
+    waves: int | None = Field(default=None, ge=1)
+    units: int | None = Field(default=None, ge=1)
+    plan: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Grid":
+        if (self.sizes is not None) + self.calendar + (self.plan is not None) != 1:
+            raise ValueError("exactly one of sizes, calendar = true and plan is needed")
+        if self.sizes == ():
+            raise ValueError("sizes must name at least one wave")
+        if self.calendar and (self.waves is None or self.units is None):
+            raise ValueError(
+                "calendar waves need waves (how many there may be) and units (how many units are "
+                "expected in all; policies use it, the waves may be of any size)"
+            )
+        if not self.calendar and (self.waves is not None or self.units is not None):
+            raise ValueError("waves and units go with calendar = true alone")
+        return self
+
+
+class PolicyChoice(Part):
+    """A policy by its name, and its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Name
+
+
+class Spec(Part):
+    """Everything that is fixed when a campaign is created."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    unit: Name = "unit"
+    actions: tuple[Annotated[Action, BeforeValidator(lambda v: _action(v))], ...] = Field(
+        min_length=2, max_length=1000
+    )
+    control: str | None = None
+    model: Literal["per-action", "shared"] = "per-action"
+    features: Features = Features()
+    reward: Reward
+    outcome: Name | None = None
+    grid: Grid
+    policy: PolicyChoice | None = None
+    holdout: float = Field(default=0.0, ge=0, le=1)
+    floor: float = Field(default=0.0, ge=0)
+    missing: float = Field(default=0.9, ge=0, le=1)
+    on_unseen_category: Literal["error", "other"] = "error"
+
+    @field_validator("actions")
+    @classmethod
+    def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+        _distinct(tuple(action.name for action in actions), "actions")
+        return actions
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Spec":
+        names = [action.name for action in self.actions]
+        if self.control is not None and self.control not in names:
+            raise ValueError(f"control must be one of the actions ({', '.join(names)})")
+        if self.floor * len(names) > 1:
+            raise ValueError(
+                f"floor must be at most 1 / {len(names)} with {len(names)} actions, since every "
+                "action has at least that probability"
+            )
+        kinds = {tuple(action.features) for action in self.actions}
+        if self.model == "shared" and (kinds == {()} or len(kinds) > 1):
+            raise ValueError(
+                'model = "shared" needs the same features, in the same order, for every action'
+            )
+        if self.model == "per-action" and kinds != {()}:
+            raise ValueError('actions have features where model = "shared" alone')
+        if self.unit in self.features.columns:
+            raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
+        return self
+
+
+def _action(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated)}")
+    return values

@@ -1,0 +1,196 @@
+"""A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqbatch.campaign.blobs import unpack, unpack_state
+from seqbatch.campaign.chain import canonical, digest
+from seqbatch.campaign.contract import Reader
+from seqbatch.campaign.decisions import Decided
+from seqbatch.campaign.learning import notes
+from seqbatch.campaign.ledger import CONFLICT, QUARANTINED, Ledger
+from seqbatch.campaign.situation import Situation, events_until, situation
+
+
+@dataclass(frozen=True)
+class Wave:
+    """One wave: its size as planned, its units and outcomes, and whether it is closed."""
+
+    wave: int
+    size: int | None
+    assigned: int
+    observed: int
+    closed: bool
+
+
+@dataclass(frozen=True)
+class ActionRow:
+    """One action in one wave: units, how many of them holdout, outcomes, and two means.
+
+    `mean` is the plain mean of the outcomes seen. `weighted` is the inverse-probability-weighted
+    mean, what the outcome would be if all units of the wave got this action, with its standard
+    error; None where no outcome was seen. It takes outcomes to be missing at random.
+    """
+
+    wave: int
+    action: str
+    units: int
+    holdout: int
+    outcomes: int
+    mean: float | None
+    weighted: float | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands.
+
+    Parameters
+    ----------
+    name, condition, wave
+        Its name; open, finished or aborted; and the number of the open wave.
+    left
+        How many units the open wave still takes; None where the calendar decides.
+    policy
+        The policy's name and parameters.
+    waves, actions
+        The waves, and every action in every wave.
+    conflicts, quarantined
+        Rows of outcome files that are held.
+    notes
+        What there is to know about the estimate.
+    events, hash, state
+        How many events there are, the newest one's hash, and a hash of units, decisions, outcomes
+        and estimates alone, which stays the same whatever files they came in.
+    """
+
+    name: str
+    condition: str
+    wave: int
+    left: int | None
+    policy: dict[str, Any]
+    waves: tuple[Wave, ...]
+    actions: tuple[ActionRow, ...]
+    conflicts: int
+    quarantined: int
+    notes: tuple[str, ...]
+    events: int
+    hash: str
+    state: str
+
+
+def status(reader: Reader, *, at: int | None = None) -> Status:
+    """Return where a campaign stands, or stood right after event number `at`."""
+    events = events_until(reader.events(), at)
+    now = situation(events)
+    known = Ledger.of(reader.outcome_chunks()).known(at=now.sequence)
+    sums: dict[int, _Sums] = {}
+    made = []
+    for chunk in reader.unit_chunks(given=True):
+        if chunk.event > now.sequence:
+            continue
+        decided = Decided.of(unpack(chunk.decided))
+        here = known.within(chunk.first, chunk.first + chunk.count)
+        wave = sums.setdefault(chunk.wave, _Sums(len(now.actions)))
+        wave.add(decided, here.numbers - chunk.first, here.values)
+        made.append(digest(chunk.given, chunk.decided))
+    record = [state for state in reader.states() if state.event <= now.sequence][-1]
+    held = {
+        verdict: sum(event.counts[verdict] for event in events if event.kind == "record")
+        for verdict in (CONFLICT, QUARANTINED)
+    }
+    return Status(
+        name=now.name,
+        condition=now.condition,
+        wave=now.wave,
+        left=now.left,
+        policy=now.policy,
+        waves=tuple(_wave(now, number, sums.get(number)) for number in _numbers(now)),
+        actions=tuple(row for number in sorted(sums) for row in sums[number].rows(now, number)),
+        conflicts=held[CONFLICT],
+        quarantined=held[QUARANTINED],
+        notes=tuple(notes(now, unpack_state(record.content, now)) if now.closes else ()),
+        events=len(events),
+        hash=now.hash,
+        state=digest(
+            canonical([now.name, now.wave, now.condition]).encode(),
+            *(part.encode() for part in made),
+            known.numbers.tobytes(),
+            known.values.tobytes(),
+            record.content,
+        ),
+    )
+
+
+class _Sums:
+    """Sums over a wave's units, by action."""
+
+    def __init__(self, actions: int) -> None:
+        self._units = np.zeros(actions, dtype=np.int64)
+        self._holdout = np.zeros(actions, dtype=np.int64)
+        self._outcomes = np.zeros(actions, dtype=np.int64)
+        self._total = np.zeros(actions)
+        self._weights = np.zeros(actions)
+        self._weighted = np.zeros(actions)
+        self._parts: list[tuple[Any, Any, Any]] = []
+
+    @property
+    def units(self) -> int:
+        return int(self._units.sum())
+
+    @property
+    def outcomes(self) -> int:
+        return int(self._outcomes.sum())
+
+    def add(self, decided: Decided, rows: Any, values: Any) -> None:
+        size = len(self._units)
+        self._units += np.bincount(decided.actions, minlength=size)
+        self._holdout += np.bincount(decided.actions[decided.holdout], minlength=size)
+        actions = decided.actions[rows]
+        weights = 1 / decided.probabilities[rows, actions]
+        self._outcomes += np.bincount(actions, minlength=size)
+        self._total += np.bincount(actions, weights=values, minlength=size)
+        self._weights += np.bincount(actions, weights=weights, minlength=size)
+        self._weighted += np.bincount(actions, weights=weights * values, minlength=size)
+        self._parts.append((actions, weights, values))
+
+    def rows(self, now: Situation, wave: int) -> list[ActionRow]:
+        """Return the wave's actions; the weighted means are self-normalised (Hajek)."""
+        seen = self._outcomes > 0
+        safe = np.where(seen, self._weights, 1.0)
+        weighted = self._weighted / safe
+        spread = np.zeros(len(safe))
+        for actions, weights, values in self._parts:
+            gaps = (weights * (values - weighted[actions])) ** 2
+            spread += np.bincount(actions, weights=gaps, minlength=len(safe))
+        errors = np.sqrt(spread) / safe
+        return [
+            ActionRow(
+                wave=wave,
+                action=action.name,
+                units=int(self._units[place]),
+                holdout=int(self._holdout[place]),
+                outcomes=int(self._outcomes[place]),
+                mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
+                weighted=float(weighted[place]) if seen[place] else None,
+                error=float(errors[place]) if seen[place] else None,
+            )
+            for place, action in enumerate(now.actions)
+        ]
+
+
+def _numbers(now: Situation) -> range:
+    return range(1, max(len(now.sizes), now.wave - 1) + 1)
+
+
+def _wave(now: Situation, number: int, sums: _Sums | None) -> Wave:
+    return Wave(
+        wave=number,
+        size=None if now.spec.grid.calendar else now.sizes[number - 1],
+        assigned=0 if sums is None else sums.units,
+        observed=0 if sums is None else sums.outcomes,
+        closed=number < now.wave,
+    )

@@ -1,0 +1,353 @@
+"""The commands that run a campaign: create, assign, record, close, amend, abort."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, show
+
+if TYPE_CHECKING:
+    from seqbatch.campaign import Campaign
+    from seqbatch.campaign.closing import Closed
+
+app = typer.Typer(help="Run a real experiment in waves.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The campaign's name.")]
+Where = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="SEQBATCH_STORE",
+        help="An SQLite file, or postgresql://user@host/database.",
+    ),
+]
+Who = Annotated[str | None, typer.Option(help="Who signs; the user of this process if not said.")]
+Reason = Annotated[str, typer.Option(help="Why; kept with the event.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="csv, parquet or arrow, where the name does not say.")
+]
+STORE = "campaigns.db"
+
+
+@contextmanager
+def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
+    """Open a campaign of a store that is there."""
+    with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
+        from seqbatch.storage import open_store
+
+        base = open_store(store, create=False)
+        try:
+            yield Campaign.open(name, store=base, who=who)
+        finally:
+            base.close()
+
+
+def say(text: str) -> None:
+    """Print a line for people."""
+    console.print(text, markup=False, highlight=False)
+
+
+def dump(value: Any) -> None:
+    """Print JSON for scripts."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+@app.command()
+def create(
+    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Create a campaign from its declaration.
+
+    Example: seqbatch campaign create spec.toml
+    """
+    with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
+        from seqbatch.campaign.declaration import read_spec
+        from seqbatch.storage import open_store
+
+        declared = read_spec(spec)
+        base = open_store(store)
+        campaign = Campaign.create(declared, store=base, who=who)
+        now = campaign.situation()
+        base.close()
+    if as_json:
+        dump({"name": now.name, "store": store, "sizes": now.sizes, "policy": now.policy})
+        return
+    sizes = ", ".join(f"{size:,}" for size in now.sizes)
+    say(f"Created campaign {now.name} in {store}.")
+    kind = "expected waves" if now.spec.grid.calendar else "waves"
+    say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
+    say(f"Policy {policy_text(now.policy)}.")
+    say(f"Next: seqbatch campaign assign {now.name} units.csv --out assignments.csv")
+
+
+@app.command()
+def assign(
+    name: Name,
+    units: Annotated[str, typer.Argument(help="A file of units, or - for standard input.")],
+    out: Annotated[str, typer.Option(help="Where the answers go, or - for standard output.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Take the first units that fit.")
+    ] = False,
+    rest: Annotated[
+        str | None, typer.Option(help="Where the units go that do not fit (with --partial).")
+    ] = None,
+    kind: Format = None,
+    out_kind: Annotated[str | None, typer.Option("--out-format", help="As --format.")] = None,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Give units their actions; units that have one get the same answer again.
+
+    Example: seqbatch campaign assign spring units.csv --out assignments.csv
+    """
+    if partial and rest is None:
+        rest = str(Path(out).with_name("rest.csv")) if out != "-" else "rest.csv"
+    with opened(name, store, who, as_json) as campaign, counting() as report:
+        result = campaign.assign(
+            units,
+            out=out,
+            partial=partial,
+            rest=rest,
+            kind=kind,
+            out_kind=out_kind,
+            report=report,
+        )
+    plain = {key: value for key, value in asdict(result).items() if key != "table"}
+    if as_json:
+        if out == "-":
+            errors.print_json(data=plain)
+        else:
+            dump({**plain, "out": out, "rest": rest if result.left_over else None})
+        return
+    tell = errors if out == "-" else console
+    lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
+    if result.repeated:
+        lines[0] += f", {result.repeated:,} had their answer already"
+    lines[0] += f"; written to {out}."
+    shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
+    if result.assigned:
+        lines.append(f"{shares}; {result.holdout:,} of them holdout.")
+    if result.left_over:
+        lines.append(f"{result.left_over:,} units found no room; written to {rest}.")
+    if result.left:
+        lines.append(f"The wave takes {result.left:,} more.")
+    for line in lines:
+        tell.print(line, markup=False, highlight=False)
+
+
+@app.command()
+def record(
+    name: Name,
+    outcomes: Annotated[str, typer.Argument(help="A file of outcomes, or - for a pipe.")],
+    correct: Annotated[
+        bool, typer.Option("--correct", help="Let other values replace known ones.")
+    ] = False,
+    reason: Reason = "",
+    kind: Format = None,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Take outcomes in. Exit code 1 says that rows were held: conflicts or quarantined.
+
+    Example: seqbatch campaign record spring outcomes.csv
+    """
+    with opened(name, store, who, as_json) as campaign, counting() as report:
+        result = campaign.record(outcomes, correct=correct, reason=reason, kind=kind, report=report)
+    if as_json:
+        keys = ("line", "unit", "verdict", "reason")
+        held = [dict(zip(keys, row, strict=True)) for row in result.held]
+        dump({**asdict(result), "held": held})
+    else:
+        say(
+            f"{result.rows:,} rows: {result.accepted:,} accepted, {result.duplicate:,} duplicate, "
+            f"{result.conflict:,} conflict, {result.quarantined:,} quarantined."
+        )
+        if result.corrected:
+            say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
+        if result.late:
+            say(f"{result.late:,} are of closed waves; they enter the next estimate.")
+        if result.held:
+            columns = ["line", "unit", "verdict", "reason"]
+            show(
+                "Rows that are held (the first ones)",
+                columns,
+                [list(r) for r in result.held],
+                False,
+            )
+    if result.conflict or result.quarantined:
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def close(
+    name: Name,
+    wave: Annotated[
+        int | None, typer.Option(help="The wave that is meant; a closed one is shown again.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Although units or outcomes are lacking.")
+    ] = False,
+    reason: Reason = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """End the wave: check it, estimate anew, open the next.
+
+    Example: seqbatch campaign close spring --wave 1
+    """
+    with opened(name, store, who, as_json) as campaign:
+        result = campaign.close(wave=wave, force=force, reason=reason)
+    if as_json:
+        dump(asdict(result))
+    else:
+        _show_closed(result)
+
+
+def _show_closed(result: "Closed") -> None:
+    rows: list[list[Any]] = []
+    for action, units in result.assigned.items():
+        seen = result.observed[action]
+        missing = f"{1 - seen / units:.1%}" if units else ""
+        rows.append([action, units, f"{result.expected[action]:,.1f}", seen, missing])
+    columns = ["action", "units", "expected", "outcomes", "missing"]
+    show(f"Wave {result.wave} closed (event {result.event})", columns, rows, False)
+    for test, question, worry in (
+        (result.missingness, "Outcomes missing alike under every action", "they are not"),
+        (
+            result.allocation,
+            "Actions given as often as the logged probabilities say",
+            "they were not",
+        ),
+    ):
+        if test.p is None:
+            say(f"{question}: nothing to test.")
+        else:
+            verdict = (
+                f"{worry}; look into it before believing anything" if test.suspicious else "yes"
+            )
+            say(f"{question}: p = {test.p:.3g}, {verdict}.")
+    if result.late:
+        say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
+    if result.relearned:
+        say("Outcomes were corrected: all waves were learned anew.")
+    for note in result.notes:
+        say(f"Note: {note}")
+
+
+@app.command()
+def init(
+    units: Annotated[
+        str | None, typer.Argument(help="A file of units to infer it from; an example if not said.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
+    name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    kind: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Write a commented declaration to start from.
+
+    Example: seqbatch campaign init units.csv --out spec.toml
+    """
+    with kindly(as_json=as_json):
+        from seqbatch.campaign.starting import starting_spec, write_spec
+
+        write_spec(out, starting_spec(units, name=name, kind=kind))
+    if as_json:
+        dump({"out": str(out)})
+    else:
+        say(f"Wrote {out}. Edit it, then: seqbatch campaign create {out}")
+
+
+@app.command()
+def amend(
+    name: Name,
+    reason: Reason,
+    sizes: Annotated[
+        str | None, typer.Option(help="Sizes of the waves to come, as 2000,3000.")
+    ] = None,
+    units: Annotated[int | None, typer.Option(help="Units of the whole campaign.")] = None,
+    add: Annotated[
+        list[str] | None, typer.Option(help="An action to add; with features as NAME:price=2.")
+    ] = None,
+    retire: Annotated[list[str] | None, typer.Option(help="An action to retire.")] = None,
+    floor: Annotated[float | None, typer.Option(help="The least probability of an action.")] = None,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Change a campaign between two waves; what was assigned stays.
+
+    Example: seqbatch campaign amend spring --retire mail --reason "too dear"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.amend(
+            reason=reason,
+            sizes=None if sizes is None else _sizes(sizes),
+            units=units,
+            add=[_action(text) for text in add or ()],
+            retire=retire,
+            floor=floor,
+        )
+        now = campaign.situation()
+    if as_json:
+        dump(asdict(event))
+        return
+    given = ", ".join(now.actions[number].name for number in now.active)
+    say(f"Amended (event {event.sequence}).")
+    say(f"Waves of {', '.join(f'{size:,}' for size in now.sizes)} units; actions: {given}.")
+
+
+def _sizes(text: str) -> list[int]:
+    from seqbatch.errors import InvalidArgumentError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidArgumentError("sizes", "whole numbers, as 2000,3000", repr(text)) from None
+
+
+def _action(text: str) -> dict[str, Any]:
+    from seqbatch.errors import InvalidArgumentError
+
+    name, _, rest = text.partition(":")
+    try:
+        pairs = [part.split("=") for part in rest.split(",") if part]
+        return {"name": name, "features": {key: float(value) for key, value in pairs}}
+    except ValueError:
+        raise InvalidArgumentError("add", "NAME or NAME:feature=number,...", repr(text)) from None
+
+
+@app.command()
+def abort(
+    name: Name,
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """End a campaign early; outcomes may still be recorded."""
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.abort(reason=reason)
+    if as_json:
+        dump(asdict(event))
+    else:
+        say(f"Campaign {name} is aborted (event {event.sequence}).")
+
+
+def policy_text(policy: dict[str, Any]) -> str:
+    """Return a policy as a person would write it."""
+    parameters = ", ".join(f"{key} = {value}" for key, value in policy.items() if key != "kind")
+    return f"{policy['kind']}({parameters})"

@@ -1,0 +1,91 @@
+"""The tables as they are now; how they came to be is told by the migrations.
+
+All are append-only: triggers refuse every update and deletion.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+_BIG = sa.BigInteger
+_CAMPAIGN = sa.Integer
+
+
+def _table(name: str, *columns: sa.Column[Any], rowid: bool = True) -> sa.Table:
+    return sa.Table(name, metadata, *columns, sqlite_with_rowid=rowid)
+
+
+def _key(name: str, kind: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, primary_key=True)
+
+
+campaigns = sa.Table(
+    "campaigns",
+    metadata,
+    sa.Column("id", _CAMPAIGN, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+)
+
+events = _table(
+    "events",
+    _key("campaign", _CAMPAIGN),
+    _key("sequence", _BIG),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in (
+            "kind", "at", "who", "why", "counts", "payload", "rows_hash", "previous", "hash",
+        )
+    ),
+)  # fmt: skip
+
+unit_chunks = _table(
+    "unit_chunks",
+    _key("campaign", _CAMPAIGN),
+    _key("chunk", _BIG),
+    sa.Column("event", _BIG, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("first", _BIG, nullable=False),
+    sa.Column("count", _BIG, nullable=False),
+    sa.Column("given", sa.LargeBinary, nullable=False),
+    sa.Column("decided", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+outcome_chunks = _table(
+    "outcome_chunks",
+    _key("campaign", _CAMPAIGN),
+    _key("chunk", _BIG),
+    sa.Column("event", _BIG, nullable=False),
+    sa.Column("count", _BIG, nullable=False),
+    sa.Column("rows", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+states = _table(
+    "states",
+    _key("campaign", _CAMPAIGN),
+    _key("event", _BIG),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+assignments = _table(
+    "assignments",
+    _key("campaign", _CAMPAIGN),
+    _key("unit", sa.Text),
+    sa.Column("number", _BIG, nullable=False),
+    rowid=False,
+)
+
+outcomes = _table(
+    "outcomes",
+    _key("campaign", _CAMPAIGN),
+    _key("number", _BIG),
+    _key("version", sa.Integer),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("event", _BIG, nullable=False),
+    rowid=False,
+)

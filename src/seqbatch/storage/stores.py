@@ -1,0 +1,269 @@
+"""The two stores: SQLite in a file, PostgreSQL on a server."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.storage import migrating, schema
+from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
+from seqbatch.storage.rows import View
+
+#: How long a change waits for another to end, in seconds.
+PATIENCE = 60
+
+
+def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
+    """Open a store, bringing its tables to this version's schema.
+
+    Parameters
+    ----------
+    url
+        A path for SQLite, or ``postgresql://user@host/database``.
+    create
+        Whether a file that is not there is made; otherwise it is refused.
+
+    Raises
+    ------
+    StoreError
+        Where it cannot be opened, or was made by a later version; it is then left as it is.
+    """
+    text = str(url)
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresStore(text)
+    if "://" in text and not text.startswith("sqlite:///"):
+        raise InvalidArgumentError(
+            "store", "a path, sqlite:///path or postgresql://...", text.partition("://")[0] + "://"
+        )
+    path = Path(text.removeprefix("sqlite:///"))
+    if not create and not path.exists():
+        raise StoreError(
+            f"{path}: there is no such store. `seqbatch campaign create` makes one, and --store "
+            "names another."
+        )
+    return SQLiteStore(path)
+
+
+class SQLStore:
+    """Campaigns in SQL tables; see :class:`~seqbatch.campaign.contract.Store`."""
+
+    bulk: type[Bulk]
+
+    def __init__(self, engine: sa.Engine, label: str) -> None:
+        self.label = label
+        self._engine = engine
+        self._prepare()
+
+    def names(self) -> list[str]:
+        """Return the names of all campaigns, in the order of their creation."""
+        with self._transaction(write=False) as connection:
+            query = sa.select(schema.campaigns.c.name).order_by(schema.campaigns.c.id)
+            return list(connection.execute(query).scalars())
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[View]:
+        """Begin a campaign; a name that is taken raises CampaignStateError."""
+        with self._transaction(write=True) as connection:
+            self._lock_names(connection)
+            if self._number(connection, name) is not None:
+                raise CampaignStateError(
+                    f"campaign {name} exists already in {self.label}. Choose another name."
+                )
+            table = schema.campaigns
+            made = connection.execute(table.insert().values(name=name).returning(table.c.id))
+            yield View(connection, made.scalar_one(), name, self.bulk)
+
+    @contextmanager
+    def change(self, name: str) -> Iterator[View]:
+        """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
+        with self._transaction(write=True) as connection:
+            campaign = self._known(connection, name)
+            self._lock(connection, campaign)
+            yield View(connection, campaign, name, self.bulk)
+
+    @contextmanager
+    def read(self, name: str) -> Iterator[View]:
+        """Open a view of a campaign."""
+        with self._transaction(write=False) as connection:
+            yield View(connection, self._known(connection, name), name, self.bulk)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def _prepare(self) -> None:
+        """Bring the schema up to date, or refuse it."""
+        try:
+            with self._transaction(write=False) as connection:
+                found = migrating.revision(connection)
+            migrating.refuse_unknown(found, self.label)
+            if found != migrating.KNOWN[-1]:
+                with self._transaction(write=True) as connection:
+                    self._lock_names(connection)
+                    # Another process may have made the tables while this one waited.
+                    if migrating.revision(connection) is None:
+                        self._refuse_foreign(connection)
+                    migrating.upgrade(connection)
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
+        """Run a transaction; whatever goes wrong in it, nothing of it stays."""
+        try:
+            connected = self._engine.connect().execution_options(write=write)
+            with connected as connection, connection.begin():
+                yield connection
+        except self._failures() as error:
+            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            raise StoreError(
+                f"{self.label}: the database failed with: {reason}. Nothing was changed; the same "
+                "call can be made again."
+            ) from error
+
+    def _number(self, connection: sa.Connection, name: str) -> int | None:
+        table = schema.campaigns
+        found = connection.execute(sa.select(table.c.id).where(table.c.name == name))
+        return found.scalar_one_or_none()
+
+    def _known(self, connection: sa.Connection, name: str) -> int:
+        found = self._number(connection, name)
+        if found is None:
+            names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
+            there = ", ".join(names[:10]) or "none"
+            raise CampaignStateError(
+                f"{self.label} has no campaign {name!r}. Those it has: {there}."
+            )
+        return found
+
+    def _lock(self, connection: sa.Connection, campaign: int) -> None:
+        """Keep other changes of the campaign waiting."""
+
+    def _lock_names(self, connection: sa.Connection) -> None:
+        """Keep other creations and migrations waiting."""
+
+    def _refuse_foreign(self, connection: sa.Connection) -> None:
+        """Refuse a database that holds something else."""
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        """Return what this kind of database raises when it fails."""
+        return (sa.exc.SQLAlchemyError,)
+
+
+class SQLiteStore(SQLStore):
+    """Campaigns in one SQLite file: one writer at a time, safe against a crash at any point."""
+
+    bulk = SQLiteBulk
+
+    def __init__(self, path: Path) -> None:
+        engine = sa.create_engine(
+            sa.URL.create("sqlite", database=str(path)),
+            connect_args={"timeout": PATIENCE},
+            poolclass=sa.pool.NullPool,
+        )
+        sa.event.listen(engine, "connect", _settings)
+        sa.event.listen(engine, "begin", _begin)
+        super().__init__(engine, str(path))
+
+    def _refuse_foreign(self, connection: sa.Connection) -> None:
+        others = sa.inspect(connection).get_table_names()
+        if others:
+            raise StoreError(
+                f"{self.label}: holds tables that are not seqbatch's ({', '.join(others[:5])}). "
+                "Nothing was touched. Name another file."
+            )
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        return (*super()._failures(), sqlite3.Error)
+
+
+def keeps_wal_safe(version: tuple[int, ...]) -> bool:
+    """Say whether this SQLite can be trusted with a write-ahead log.
+
+    Older ones can, rarely, corrupt the database when two connections write and check-point at
+    once; there the rollback journal is used, which was never concerned.
+
+    >>> [keeps_wal_safe(v) for v in ((3, 40, 1), (3, 44, 6), (3, 50, 4), (3, 50, 7), (3, 51, 3))]
+    [False, True, False, True, True]
+    """
+    return (
+        version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
+    )
+
+
+def _settings(raw: Any, _record: Any) -> None:
+    # Transactions are begun by `_begin`; the driver must not begin any of its own.
+    raw.isolation_level = None
+    # A byte that was changed must not keep the rest from being read: a verification names it.
+    raw.text_factory = lambda text: text.decode(errors="replace")
+    mode = "WAL" if keeps_wal_safe(sqlite3.sqlite_version_info) else "DELETE"
+    for setting in (
+        f"journal_mode = {mode}",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "cache_size = -131072",
+    ):
+        raw.execute(f"PRAGMA {setting}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    write = connection.get_execution_options().get("write", True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+class PostgresStore(SQLStore):
+    """Campaigns in the schema `seqbatch` of a PostgreSQL database."""
+
+    bulk = PostgresBulk
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ModuleNotFoundError:
+            raise StoreError(
+                "a postgresql:// store needs psycopg, which is not installed. Install it with: "
+                'pip install "seqbatch[postgres]"'
+            ) from None
+        from psycopg.types.string import BytesBinaryDumper
+
+        class BinaryCursor(psycopg.Cursor[Any]):
+            """Takes results in binary form: records are long, and text would double them."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                super().__init__(*args, **kwargs)
+                self.format = psycopg.pq.Format.BINARY
+
+        def prepare(raw: Any, _record: Any) -> None:
+            raw.adapters.register_dumper(bytes, BytesBinaryDumper)
+            raw.cursor_factory = BinaryCursor
+            raw.execute("SET search_path TO seqbatch")
+            raw.commit()
+
+        self._error: type[Exception] = psycopg.Error
+        parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
+        engine = sa.create_engine(parsed)
+        sa.event.listen(engine, "connect", prepare)
+        sa.event.listen(engine, "begin", _begin_read)
+        super().__init__(engine, parsed.render_as_string(hide_password=True))
+
+    def _lock(self, connection: sa.Connection, campaign: int) -> None:
+        table = schema.campaigns
+        query = sa.select(table.c.id).where(table.c.id == campaign).with_for_update()
+        connection.execute(query)
+
+    def _lock_names(self, connection: sa.Connection) -> None:
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(83118)"))
+        connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS seqbatch"))
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        return (*super()._failures(), self._error)
+
+
+def _begin_read(connection: sa.Connection) -> None:
+    if not connection.get_execution_options().get("write", True):
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

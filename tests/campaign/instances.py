@@ -1,0 +1,63 @@
+"""Campaigns, units and outcomes for tests."""
+
+import numpy as np
+import polars as pl
+
+from seqbatch.campaign import Campaign
+
+SPEC = {
+    "name": "spring",
+    "seed": 7,
+    "unit": "id",
+    "actions": ["none", "mail", "call"],
+    "holdout": 0.2,
+    "floor": 0.02,
+    "reward": {"column": "visit", "range": [-10, 10]},
+    "features": {
+        "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
+        "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},
+        "interactions": [["age", "zip"]],
+    },
+    "grid": {"sizes": [300, 200, 100]},
+}
+
+
+def units(count, *, start=0, seed=0):
+    random = np.random.default_rng([seed, start])
+    return pl.DataFrame(
+        {
+            "id": [f"{number:06d}" for number in range(start, start + count)],
+            "age": random.normal(40, 12, count),
+            "spend": random.exponential(10, count),
+            "zip": random.choice(["urban", "rural"], count),
+            "city": random.choice([f"c{number}" for number in range(30)], count),
+        }
+    )
+
+
+def outcomes(answers, *, seed=0):
+    """Return an outcome for each answer: calls do best, the more so for the first units."""
+    frame = pl.from_arrow(answers)
+    random = np.random.default_rng([99, seed])
+    effect = {"none": 0.0, "mail": 0.5, "call": 1.0, "visit": 1.5}
+    noise = random.normal(0, 0.3, len(frame))
+    values = [effect[action] + gap for action, gap in zip(frame["action"], noise, strict=True)]
+    return pl.DataFrame({"id": frame["id"], "visit": np.round(values, 6)})
+
+
+def created(store, **changes):
+    return Campaign.create({**SPEC, **changes}, store=store, who="ann")
+
+
+def run_wave(campaign, wave, *, start, count):
+    table = campaign.assign(units(count, start=start)).table
+    recorded = campaign.record(outcomes(table, seed=wave))
+    return table, recorded, campaign.close()
+
+
+def run_all(store, **changes):
+    """Run the three waves of a campaign."""
+    campaign = created(store, **changes)
+    for wave, (start, count) in enumerate([(0, 300), (300, 200), (500, 100)], start=1):
+        run_wave(campaign, wave, start=start, count=count)
+    return campaign

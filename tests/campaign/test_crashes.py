@@ -1,0 +1,148 @@
+"""Killed at any point, on a full disk, on a broken one: the whole call happened, or nothing did."""
+
+import errno
+import random
+import shutil
+import subprocess
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.storage import open_store
+from tests.campaign.crashing import FAULTS, Nursery, order
+from tests.campaign.instances import created, units
+from tests.campaign.stages import CALLS, examine, prepare
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("stages"))
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    made = Nursery()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", FAULTS)
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_a_point(stages, nursery, tmp_path, call, step, when):
+    stage = stages[call]
+    path = stage.copied(tmp_path)
+    arguments = stage.full(tmp_path)
+    [result] = nursery.run(order(path, call, die_at=(step, when), **arguments))
+    kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+    if result["killed"] and step in (
+        "claim",
+        "add_units",
+        "add_outcomes",
+        "add_state",
+        "add_event",
+    ):
+        assert not kept
+    if result["killed"] and step in ("publish", "replace"):
+        assert kept
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_any_moment(stages, nursery, tmp_path, call):
+    """Eighteen kills of each call that hit it while it ran."""
+    stage, draw = stages[call], random.Random(call)
+    span, killed = 0.1, 0
+    for attempt in range(200):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        path, arguments = stage.copied(folder), stage.full(folder)
+        [result] = nursery.run(order(path, call, die_after=draw.uniform(0, span), **arguments))
+        examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+        shutil.rmtree(folder)
+        killed += result["killed"]
+        # Keeps to about as long as the call takes, however fast or busy the machine is.
+        span *= 1.05 if result["killed"] else 0.85
+        if killed == 18:
+            break
+    assert killed == 18
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A nursery whose writes can be made to fail; skipped where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here to make the library that lets writes fail")
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    source = __file__.replace("test_crashes.py", "faults.c")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-w", "-o", library, source, "-ldl"], check=True
+    )
+    made = Nursery({"LD_PRELOAD": str(library)})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["disk full", "broken disk"])
+@pytest.mark.parametrize("call", CALLS)
+def test_writes_that_fail(stages, faulty, tmp_path, call, code):
+    stage = stages[call]
+    counted = stage.copied(tmp_path)
+    [result] = faulty.run(order(counted, call, fail=(-1, 0, "copy.db"), **stage.full(tmp_path)))
+    writes = result["writes"]
+    assert writes > 3
+    step = max(1, writes // 8)
+    for number in range(0, writes, step):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, arguments = stage.copied(folder), stage.full(folder)
+        [result] = faulty.run(order(path, call, fail=(number, code, "copy.db"), **arguments))
+        assert not result["killed"]
+        if not result.get("done"):
+            assert result["error"] == "StoreError"
+            assert "Nothing was changed" in result["message"]
+            assert not (folder / "out.parquet").exists()
+        kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+        assert kept == bool(result.get("done"))
+        shutil.rmtree(folder)
+
+
+def test_verify_after_a_crash(stages, nursery, tmp_path):
+    path = stages["close"].copied(tmp_path)
+    nursery.run(order(path, "close", die_at=("commit", "before"), wave=2))
+    store = open_store(path)
+    campaign = Campaign.open("spring", store=store)
+    assert campaign.verify().sound
+    campaign.close(wave=2)
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_killed_on_postgresql(postgres_url, nursery, tmp_path):
+    """The same on a server: it sees a client vanish, and forgets what was not committed."""
+    store = open_store(postgres_url)
+    campaign, draw = created(store, grid={"sizes": [2_000] * 10}), random.Random(5)
+    span, killed = 0.15, 0
+    for wave in range(10):
+        frame = units(2_000, start=2_000 * wave)
+        frame.write_parquet(tmp_path / "units.parquet")
+        arguments = {"units": tmp_path / "units.parquet", "out": tmp_path / f"{wave}.parquet"}
+        [result] = nursery.run(
+            order(postgres_url, "assign", die_after=draw.uniform(0, span), **arguments)
+        )
+        found = campaign.situation().units[wave]
+        assert found in (0, 2_000)
+        assert found == 2_000 or not result.get("done")
+        killed += result["killed"]
+        span *= 1.05 if result["killed"] else 0.6
+        again = campaign.assign(frame).table
+        if arguments["out"].exists():
+            assert pl.read_parquet(arguments["out"]).equals(pl.from_arrow(again))
+        nursery.run(order(postgres_url, "close", die_at=("commit", "before"), wave=wave + 1,
+                          force=True, reason="test"))  # fmt: skip
+        assert len(campaign.situation().closes) == wave
+        campaign.close(force=True, reason="test")
+    assert killed
+    assert campaign.verify().sound
+    store.close()

@@ -1,0 +1,187 @@
+"""Outcomes: four verdicts, versions, and a state that does not depend on how files come."""
+
+import polars as pl
+import pytest
+
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from tests.campaign.instances import created, outcomes, run_wave, units
+
+
+def assigned(store, **changes):
+    campaign = created(store, **changes)
+    return campaign, outcomes(campaign.assign(units(300)).table)
+
+
+def counts(result):
+    assert result.accepted + result.duplicate + result.conflict + result.quarantined == result.rows
+    return result.accepted, result.duplicate, result.conflict, result.quarantined
+
+
+def test_every_row_ends_as_one_of_four(store, tmp_path):
+    campaign, rows = assigned(store)
+    first = rows["visit"].to_list()
+    assert counts(campaign.record(rows[:3])) == (3, 0, 0, 0)
+    path = tmp_path / "outcomes.csv"
+    path.write_text(
+        "id,visit\n"
+        f"000000,{first[0]!r}\n"  # duplicate
+        "000001,9.5\n"  # conflict
+        "000005,1.25\n"  # accepted
+        "000005,1.25\n"  # duplicate within the file
+        "000005,1.5\n"  # conflict within the file
+        "5,1\n"  # unknown: zeros count
+        "000006,11\n"  # out of range
+        "000007,nan\n"
+        "000008,inf\n"
+        "000009,\n"
+        "000010,yes\n"
+        ",1\n"
+        "000011,1,2\n"  # too many cells
+        "000012,1\n"
+        "0000\00013,1\n",
+        encoding="utf-8",
+    )
+    result = campaign.record(path)
+    assert counts(result) == (2, 2, 2, 9)
+    held = {line: (verdict, reason) for line, _, verdict, reason in result.held}
+    assert held[3] == ("conflict", f"the unit has the outcome {first[1]:g} already; received 9.5")
+    assert held[6] == ("conflict", "the unit has the outcome 1.25 already; received 1.5")
+    assert held[7] == ("quarantined", "no such unit in this campaign")
+    assert held[8] == ("quarantined", "visit must be between -10 and 10; received 11")
+    assert held[9][1].startswith("visit must be finite")
+    assert held[11] == ("quarantined", "visit is missing")
+    assert held[12] == ("quarantined", "visit must be a number; received 'yes'")
+    assert held[13] == ("quarantined", "id is missing")
+    assert held[14] == ("quarantined", "the row has 3 cells, the header 2")
+    assert held[16] == ("quarantined", "id holds a NUL character")
+    assert campaign.verify().sound
+    campaign.export(tmp_path / "held.csv", what="held")
+    assert len(pl.read_csv(tmp_path / "held.csv")) == 11
+
+
+def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):
+    campaign, rows = assigned(store, outcome="order")
+    named = rows[:4].with_columns(order=pl.Series(["o1", "o2", "o2", ""]))
+    result = campaign.record(named)
+    assert counts(result) == (2, 0, 1, 1)
+    assert {reason for _, _, _, reason in result.held} == {
+        "order 'o2' was recorded for another unit already", "order is missing",
+    }  # fmt: skip
+    assert counts(campaign.record(named[:2])) == (0, 2, 0, 0)
+    again = rows[5:6].with_columns(order=pl.Series(["o1"]))
+    assert counts(campaign.record(again)) == (0, 0, 1, 0)
+    with pytest.raises(InvalidFileError, match="'order': the file has no such column"):
+        campaign.record(rows)
+    campaign.export(tmp_path / "o.csv", what="outcomes")
+    assert pl.read_csv(tmp_path / "o.csv")["order"].to_list() == ["o1", "o2"]
+    assert campaign.verify().sound
+
+
+def test_the_wrong_wave_is_quarantined(store):
+    campaign, rows = assigned(store)
+    result = campaign.record(rows[:2].with_columns(batch=pl.Series([1, 2])))
+    assert counts(result) == (1, 0, 0, 1)
+    assert result.held[0][3] == "wrong wave: the unit was assigned in 1, the row says 2"
+
+
+def test_same_file_twice_shuffled_and_overlapping(store):
+    campaign, rows = assigned(store)
+    campaign.record(rows)
+    state, events = campaign.status().state, len(campaign.events())
+    assert counts(campaign.record(rows)) == (0, 300, 0, 0)
+    assert counts(campaign.record(rows.reverse())) == (0, 300, 0, 0)
+    shuffled = rows.sample(fraction=1.0, shuffle=True, seed=4)
+    assert counts(campaign.record(shuffled[:200])) == (0, 200, 0, 0)
+    assert counts(campaign.record(pl.concat([rows[:50], rows[20:70]]))) == (0, 100, 0, 0)
+    assert campaign.status().state == state
+    assert len(campaign.events()) == events
+
+
+def test_pieces_in_any_order_end_in_the_same_state(store):
+    one, rows = assigned(store)
+    one.record(rows)
+    one.close()
+    state = one.status()
+    # The same campaign in another store: the name is part of the key, so it must be the same.
+    two = created_elsewhere(rows)
+    assert two.state == state.state
+
+
+def created_elsewhere(rows):
+    import tempfile
+
+    from seqbatch.storage import open_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        other = open_store(f"{folder}/c.db")
+        campaign = created(other)
+        campaign.assign(units(300))
+        shuffled = rows.sample(fraction=1.0, shuffle=True, seed=8)
+        for start in (200, 0, 100, 50):
+            campaign.record(shuffled[start : start + 150])
+        campaign.close()
+        status = campaign.status()
+        other.close()
+        return status
+
+
+def test_corrections_append_a_version(store, tmp_path):
+    campaign, rows = assigned(store)
+    campaign.record(rows)
+    other = rows[:3].with_columns(visit=pl.Series([5.0, 6.0, rows["visit"][2]]))
+    assert counts(campaign.record(other)) == (0, 1, 2, 0)
+    with pytest.raises(InvalidArgumentError, match="reason must be given"):
+        campaign.record(other, correct=True)
+    result = campaign.record(other, correct=True, reason="wrong system")
+    assert counts(result) == (2, 1, 0, 0)
+    assert result.corrected == 2
+    campaign.export(tmp_path / "o.csv", what="outcomes")
+    versions = pl.read_csv(tmp_path / "o.csv", schema_overrides={"id": pl.String})
+    assert versions.filter(pl.col("id") == "000001")["version"].to_list() == [1, 2]
+    # Twice in one file: each is a version of its own, the last one counts.
+    twice = pl.DataFrame({"id": ["000001"] * 2, "visit": [7.0, 8.0]})
+    assert campaign.record(twice, correct=True, reason="again").corrected == 2
+    campaign.export(tmp_path / "u.csv")
+    units_now = pl.read_csv(tmp_path / "u.csv", schema_overrides={"id": pl.String})
+    assert units_now.filter(pl.col("id") == "000001")["visit"].to_list() == [8.0]
+    assert campaign.verify().sound
+
+
+def test_a_correction_after_close_keeps_both_reports(store, tmp_path):
+    """As closed and as corrected: both can be made again, now and later."""
+    campaign = created(store)
+    run_wave(campaign, 1, start=0, count=300)
+    closed_at = len(campaign.events())
+    as_closed = campaign.status()
+    fixed = pl.DataFrame({"id": ["000004"], "visit": [9.75]})
+    campaign.record(fixed, correct=True, reason="refund")
+    as_corrected = campaign.status()
+    assert campaign.status(at=closed_at) == as_closed
+    assert as_corrected.actions != as_closed.actions
+    _, _, closed = run_wave(campaign, 2, start=300, count=200)
+    assert closed.relearned
+    assert campaign.status(at=closed_at) == as_closed
+    assert campaign.status(at=closed_at + 1) == as_corrected
+    campaign.export(tmp_path / "then.csv", at=closed_at)
+    campaign.export(tmp_path / "now.csv")
+    then, now = pl.read_csv(tmp_path / "then.csv"), pl.read_csv(tmp_path / "now.csv")
+    assert len(then) == 300
+    assert then["visit"][4] != 9.75
+    assert now["visit"][4] == 9.75
+    assert campaign.verify().sound
+
+
+def test_files_of_outcomes_that_cannot_be(store, tmp_path):
+    campaign, rows = assigned(store)
+    with pytest.raises(InvalidFileError, match="no such column"):
+        campaign.record(rows.rename({"visit": "buy"}))
+    (tmp_path / "none.csv").write_text("id,visit\n")
+    with pytest.raises(InvalidFileError, match="no rows"):
+        campaign.record(tmp_path / "none.csv")
+    assert len(campaign.events()) == 2
+
+
+def test_outcomes_before_any_unit(store):
+    campaign = created(store)
+    result = campaign.record(pl.DataFrame({"id": ["a"], "visit": [1.0]}))
+    assert counts(result) == (0, 0, 0, 1)

@@ -1,0 +1,147 @@
+"""Declarations: what is refused, in words that quote the line."""
+
+import re
+import tomllib
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign.declaration import parse_spec, read_spec
+from seqbatch.campaign.situation import chosen_policy, make_policy, recommended_policy, wave_sizes
+from seqbatch.campaign.spec import Features
+from seqbatch.campaign.starting import starting_spec, write_spec
+from seqbatch.errors import InvalidFileError, InvalidSpecError
+from seqbatch.storage import open_store
+from tests.campaign.instances import created, units
+
+GOOD = """\
+name = "spring"
+actions = ["none", "mail"]
+holdout = 0.1
+[reward]
+column = "visit"
+[features.numeric]
+age = "learn"
+spend = {mean = 3, sd = 2}
+[features.categorical]
+zip = ["a", "b"]
+[grid]
+sizes = [10, 20]
+"""
+
+
+def test_a_good_one():
+    spec = parse_spec(GOOD)
+    assert [action.name for action in spec.actions] == ["none", "mail"]
+    assert (spec.unit, spec.missing, spec.floor, spec.model) == ("unit", 0.9, 0.0, "per-action")
+    policy = chosen_policy(spec, None)
+    assert policy == {"kind": "SBPE", "first": "uniform", "ties": "random"}
+
+
+@pytest.mark.parametrize(("old", "new", "label", "line"), [
+    ('name = "spring"', 'name = "no spaces"', "name: String should match", 1),
+    ('["none", "mail"]', '["none"]', "actions: .* at least 2", 2),
+    ('["none", "mail"]', '["none", "none"]', "told apart; repeated: none", 2),
+    ("holdout = 0.1", "holdout = 1.5", "holdout: .* less than or equal to 1", 3),
+    ("holdout = 0.1", "hold = 0.1", "hold: Extra inputs", 3),
+    ("sd = 2", "sd = 0", "features.numeric.spend.sd: .* greater than 0", 8),
+    ('"learn"', '"guess"', "features.numeric.age: .* 'learn' or 'raw'", 7),
+    ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
+    ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: .* greater than or equal to 1", 12),
+    ("sizes = [10, 20]", "calendar = true", "calendar waves need waves", 11),
+    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 11),
+    ('column = "visit"', 'direction = "max"', "reward.column: Field required", 4),
+])  # fmt: skip
+def test_messages_quote_the_offending_line(old, new, label, line):
+    text = GOOD.replace(old, new)
+    with pytest.raises(InvalidSpecError) as caught:
+        parse_spec(text, name="my.toml")
+    message = str(caught.value)
+    assert re.search(label, message), message
+    assert "my.toml" in message
+    assert f"line {line}: {text.splitlines()[line - 1].strip()}" in message
+
+
+@pytest.mark.parametrize(("extra", "message"), [
+    ('control = "call"', "control must be one of the actions"),
+    ("floor = 0.6", "floor must be at most 1 / 2"),
+    ('model = "shared"', "needs the same features"),
+    ('unit = "age"', "cannot be a feature"),
+])  # fmt: skip
+def test_rules_across_lines(extra, message):
+    with pytest.raises(InvalidSpecError, match=message):
+        parse_spec(extra + "\n" + GOOD)
+
+
+def test_files_that_are_not_declarations(tmp_path):
+    with pytest.raises(InvalidSpecError, match="it is not there"):
+        read_spec(tmp_path / "none.toml")
+    with pytest.raises(InvalidSpecError, match=r"(?s)valid TOML.*line 2: actions = \["):
+        parse_spec('name = "a"\nactions = [;\n')
+
+
+def test_policies():
+    spec = parse_spec(GOOD + '[policy]\nkind = "ThompsonSampling"\nsamples = 16\n')
+    made = chosen_policy(spec, None)
+    assert (made["first"], made["ties"], made["samples"]) == ("uniform", "random", 16)
+    fixed = parse_spec(GOOD + '[policy]\nkind = "SBUCB"\nfirst = "fixed"\n')
+    assert chosen_policy(fixed, None)["first"] == "fixed"
+    with pytest.raises(InvalidSpecError, match=r"policy\.kind must be one of BPE, LBGL"):
+        make_policy({"kind": "Oracle"})
+    with pytest.raises(InvalidSpecError, match="policy must be parameters of SBPE"):
+        make_policy({"kind": "SBPE", "gamma": 1})
+
+
+def test_scaling_is_learned_from_a_random_wave_alone(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    with pytest.raises(InvalidSpecError, match="first = 'fixed'"):
+        created(store, policy={"kind": "SBUCB", "first": "fixed"})
+    assert store.names() == []
+    store.close()
+
+
+def test_a_plan_says_the_sizes_and_the_policy():
+    wanted = "plan = {units = 900, batches = 2, max_batches = 2, effect = 0.3, noise = 2.0}"
+    spec = parse_spec(GOOD.replace("sizes = [10, 20]", wanted))
+    sizes, policy = wave_sizes(spec)
+    assert sum(sizes) == 900
+    assert len(sizes) == 2
+    assert policy["first"] == "uniform"
+    for wrong, message in (
+        ("plan = {units = 900, actions = 3}", "actions comes from the declaration itself"),
+        ("plan = {units = 900, colour = 3}", r"grid\.plan must be arguments of plan\(\)"),
+        ("plan = {units = 2}", r"grid\.plan: units must be at least"),
+    ):
+        with pytest.raises(InvalidSpecError, match=message):
+            wave_sizes(parse_spec(GOOD.replace("sizes = [10, 20]", wrong)))
+
+
+def test_the_policy_where_nothing_is_said():
+    assert recommended_policy(parse_spec(GOOD))["kind"] == "SBPE"
+    spec = parse_spec(GOOD)
+    bare = spec.model_copy(update={"features": Features()})
+    assert recommended_policy(bare)["kind"] == "ThompsonSampling"
+
+
+def test_the_example_declaration_is_a_good_one(tmp_path):
+    spec = parse_spec(starting_spec())
+    assert spec.features.columns == ("age", "region")
+    write_spec(tmp_path / "spec.toml", starting_spec())
+    with pytest.raises(FileExistsError):
+        write_spec(tmp_path / "spec.toml", starting_spec())
+
+
+def test_a_declaration_inferred_from_units(tmp_path):
+    frame = units(60).with_columns(flag=pl.Series([0, 1] * 30), **{"odd name": pl.lit("x")})
+    frame.write_csv(tmp_path / "units.csv")
+    text = starting_spec(tmp_path / "units.csv", name="two")
+    spec = parse_spec(text)
+    assert spec.unit == "id"
+    assert spec.features.numeric == {"age": "learn", "spend": "learn", "flag": "raw"}
+    assert spec.features.categorical["zip"].levels == ("rural", "urban")
+    assert spec.features.categorical["city"].hash == 16
+    assert spec.grid.sizes == (20, 20, 20)
+    assert tomllib.loads(text)["features"]["categorical"]["odd name"] == ["x"]
+    pl.DataFrame({"a": [1, 1]}).write_csv(tmp_path / "same.csv")
+    with pytest.raises(InvalidFileError, match="one must tell units apart"):
+        starting_spec(tmp_path / "same.csv")

@@ -1,0 +1,140 @@
+"""Thousands of crashes, failing disks and races, counted; writes docs/reliability.md.
+
+Run with `make torture`; the number of kills can be said: `make torture KILLS=500`.
+"""
+
+import errno
+import platform
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from seqbatch import __version__
+from tests.campaign.crashing import FAULTS, Nursery, order
+from tests.campaign.stages import CALLS, examine, prepare
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+HEAD = """\
+# Reliability
+
+What `make torture` last measured, with seqbatch {version} on {machine}, Python {python}, SQLite {sqlite}. Every
+attempt starts from a copy of a campaign in its second wave (2,300 units), makes one call in a process of its own, and
+ends in an examination: the database passes its integrity check; the campaign's state is that before the call or that
+after it, nothing between; what was acknowledged is there; an output file is complete or absent; and the same call made
+again ends in the same state and the same bytes. One failure ends the run.
+
+| what | attempts | died or failed | found done | found undone | violations |
+|---|---:|---:|---:|---:|---:|
+"""  # noqa: E501
+TAIL = """
+*Killed at any moment*: `kill -9` after a random time; some calls end before it comes. *Killed at a point*: right before or after one step of the call
+({points}). *Disk full*, *broken disk*: every write, sync and truncation of the database and its journal fails from the
+nth on, with ENOSPC or EIO, for every n; such a call must raise and leave nothing.
+
+The tests (`make test`) do a part of this each time, on SQLite, and besides:
+
+| | tests |
+|---|---|
+| two processes assigning, recording and closing the same wave at once, 100 races on SQLite and 100 on PostgreSQL | `tests/campaign/test_races.py` |
+| the same outcome file twice, shuffled, overlapping: the state's hash unchanged | `tests/campaign/test_record.py` |
+| a correction after close: as closed and as corrected, both reproducible | `tests/campaign/test_record.py` |
+| one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/test_tampering.py` |
+| odd and broken files: what the user sees | `tests/campaign/test_files.py` |
+| the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
+
+Not covered: a machine that loses power (what a disk acknowledges is believed; SQLite runs with `synchronous = FULL`),
+and kills of a PostgreSQL server, whose own durability is relied on.
+"""  # noqa: E501
+
+
+class Torture:
+    """Attempts, and what became of them."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.stages = prepare(self.folder)
+        self.counts = {}
+
+    def attempt(self, label, nursery, call, **how):
+        stage = self.stages[call]
+        place = self.folder / "attempt"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        path, arguments = stage.copied(place), stage.full(place)
+        [result] = nursery.run(order(path, call, **how, **arguments))
+        kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
+        tally = self.counts.setdefault(f"{label}, {call}", Counter())
+        tally["attempts"] += 1
+        tally["died"] += bool(result["killed"] or "error" in result)
+        tally["kept"] += kept
+        return result
+
+    def rows(self):
+        for label, tally in self.counts.items():
+            undone = tally["attempts"] - tally["kept"]
+            yield (f"| {label} | {tally['attempts']:,} | {tally['died']:,} | {tally['kept']:,} | "
+                   f"{undone:,} | 0 |")  # fmt: skip
+
+
+def library(folder):
+    """Compile the library that lets writes fail, None where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    made = Path(folder) / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-w", "-o", made, source, "-ldl"], check=True
+    )
+    return made
+
+
+def main(kills):
+    started, draw = time.monotonic(), random.Random(2026)
+    with tempfile.TemporaryDirectory() as folder:
+        torture, nursery = Torture(folder), Nursery()
+        for call in CALLS:
+            span, killed = torture.attempt("not killed", nursery, call)["seconds"], 0
+            while killed < kills // len(CALLS):
+                delay = draw.uniform(0, span)
+                result = torture.attempt("killed at any moment", nursery, call, die_after=delay)
+                killed += result["killed"]
+                # Keeps to about as long as the call takes, however busy the machine is.
+                span *= 1.02 if result["killed"] else 0.96
+            for step in FAULTS:
+                for when in ("before", "after"):
+                    torture.attempt("killed at a point", nursery, call, die_at=(step, when))
+            print(f"{call}: killed {killed:,} times", flush=True)
+        nursery.close()
+        shim = library(folder)
+        if shim is not None:
+            failing = Nursery({"LD_PRELOAD": str(shim)})
+            for call in CALLS:
+                counted = torture.attempt("no fault", failing, call, fail=(-1, 0, "copy.db"))
+                for label, code in (("disk full", errno.ENOSPC), ("broken disk", errno.EIO)):
+                    for number in range(counted["writes"]):
+                        torture.attempt(label, failing, call, fail=(number, code, "copy.db"))
+                print(f"{call}: failed at each of {counted['writes']} writes, twice", flush=True)
+            failing.close()
+        rows = list(torture.rows())
+    head = HEAD.format(
+        version=__version__,
+        machine=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        sqlite=sqlite3.sqlite_version,
+    )
+    attempts = sum(tally["attempts"] for tally in torture.counts.values())
+    total = f"\n{attempts:,} attempts in {time.monotonic() - started:,.0f} seconds.\n"
+    text = head + "\n".join(rows) + "\n" + total + TAIL.format(points=", ".join(FAULTS))
+    PAGE.write_text(text, encoding="utf-8")
+    print("\n".join(rows) + "\n" + total)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3_000)

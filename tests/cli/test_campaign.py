@@ -1,0 +1,160 @@
+"""What an analyst types and sees."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from seqbatch.cli.app import app
+from seqbatch.cli.campaign_views import app as commands
+from tests.campaign.instances import outcomes, units
+
+ROOT = Path(__file__).parents[2]
+SPEC = """\
+name = "spring"
+seed = 7
+unit = "id"
+actions = ["none", "mail", "call"]
+holdout = 0.2
+floor = 0.02
+[reward]
+column = "visit"
+range = [-10, 10]
+[features.numeric]
+age = "learn"
+[grid]
+sizes = [60, 40]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC, encoding="utf-8")
+    units(60).write_csv("units.csv")
+    return tmp_path
+
+
+def run(*words, code=0, stdin=None):
+    result = CliRunner().invoke(app, ["campaign", *words], catch_exceptions=False, input=stdin)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def said(*words, code=0):
+    return json.loads(run(*words, "--json", code=code).stdout)
+
+
+def wave(number):
+    frame = pl.read_csv(f"a{number}.csv", schema_overrides={"id": pl.String})
+    outcomes(frame.to_arrow()).write_csv(f"o{number}.csv")
+
+
+def test_a_whole_campaign(folder):
+    assert "Created campaign spring" in run("create", "spec.toml").stdout
+    shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    assert "Wave 1: 60 units assigned; written to a1.csv." in shown
+    wave(1)
+    assert "60 accepted" in run("record", "spring", "o1.csv").stdout
+    shown = run("close", "spring").stdout
+    assert "Wave 1 closed (event 4)" in shown
+    assert "Actions given as often as the logged probabilities say: p =" in shown
+    units(45, start=60).write_csv("more.csv")
+    refused = run("assign", "spring", "more.csv", "--out", "a2.csv", code=3)
+    assert "room for 40 more units; the file has 45 new" in refused.stderr
+    shown = run("assign", "spring", "more.csv", "--out", "a2.csv", "--partial").stdout
+    assert "5 units found no room; written to rest.csv." in shown
+    assert len(pl.read_csv("rest.csv")) == 5
+    wave(2)
+    run("record", "spring", "o2.csv")
+    run("close", "spring", "--wave", "2")
+    assert said("close", "spring", "--wave", "1")["event"] == 4
+    status = said("status", "spring")
+    assert status["condition"] == "finished"
+    assert "weighted mean" in run("status", "spring").stdout
+    assert "Everything is as it was signed." in run("verify", "spring").stdout
+    assert said("verify", "spring")["sound"] is True
+    assert said("list")[0]["events"] == 7
+    assert said("show-event", "spring", "1")["payload"]["spec"]["seed"] == 7
+    assert len(said("show-event", "spring")) == 7
+    run("export", "spring", "--out", "all.parquet")
+    assert len(pl.read_parquet("all.parquet")) == 100
+    assert run("export", "spring", "--out", "-", "--what", "events").stdout.count("\n") >= 8
+    files = said("report", "spring", "--out", "report.html")["files"]
+    page = Path(files[0]).read_text(encoding="utf-8")
+    assert "Campaign spring" in page
+    assert 'src="http' not in page
+    assert Path(files[1]).stat().st_size > 10_000
+    assert folder.exists()
+
+
+def test_exit_codes(folder):
+    run("status", "spring", code=2)
+    run("create", "spec.toml")
+    assert "exists already" in run("create", "spec.toml", code=3).stderr
+    run("status", "autumn", code=3)
+    run("assign", "spring", "none.csv", "--out", "a.csv", code=2)
+    run("close", "spring", code=3)
+    Path("bad.csv").write_text("id,age\na,x\nb,1\na,2\n", encoding="utf-8")
+    result = said("assign", "spring", "bad.csv", "--out", "a.csv", code=2)
+    assert result["problems"] == [
+        {"row": 1, "column": "age", "reason": "must be a number; received 'x'"}
+    ]
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
+    assert "no such unit" in run("record", "spring", "o.csv", code=1).stdout
+    assert said("record", "spring", "o.csv", code=1)["duplicate"] == 1
+    assert "at least 90.0% are needed" in run("close", "spring", code=3).stderr
+    run("close", "spring", "--force", code=2)
+    run("close", "spring", "--force", "--reason", "it is late")
+    run("show-event", "spring", "99", code=2)
+    assert folder.exists()
+
+
+def test_pipes(folder):
+    run("create", "spec.toml")
+    text = Path("units.csv").read_text(encoding="utf-8")
+    result = run("assign", "spring", "-", "--out", "-", stdin=text)
+    assert result.stdout.count("\n") == 61
+    assert result.stdout.startswith("id,action,batch")
+    assert "60 units assigned" in result.stderr
+    assert folder.exists()
+
+
+def test_init_amend_abort(folder):
+    run("init", "units.csv", "--name", "two", "--out", "two.toml")
+    run("init", "--out", "two.toml", code=2)
+    run("create", "two.toml")
+    assert "Amended (event 2)" in run("amend", "two", "--reason", "more", "--sizes", "30,40",
+                                      "--add", "visit", "--retire", "offer A").stdout  # fmt: skip
+    assert said("list")[0]["waves"] == 2
+    run("amend", "two", "--reason", "x", "--sizes", "many", code=2)
+    run("amend", "two", "--reason", "x", "--add", "a:b", code=2)
+    run("abort", "two", "--reason", "enough")
+    assert said("status", "two")["condition"] == "aborted"
+    assert "was aborted" in run("assign", "two", "units.csv", "--out", "x.csv", code=3).stderr
+    assert folder.exists()
+
+
+def test_damage_is_found(folder):
+    import sqlite3
+
+    run("create", "spec.toml")
+    raw = sqlite3.connect("campaigns.db")
+    raw.execute("DROP TRIGGER events_no_UPDATE")
+    raw.execute("UPDATE events SET who = 'somebody else'")
+    raw.commit()
+    raw.close()
+    shown = run("verify", "spring", code=1).stdout
+    assert "event 1, hash: the event is not what was signed" in shown
+    assert folder.exists()
+
+
+def test_every_command_is_documented():
+    page = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    for command in commands.registered_commands:
+        name = command.name or command.callback.__name__
+        assert f"seqbatch campaign {name}" in page, name

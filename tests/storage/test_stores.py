@@ -1,0 +1,224 @@
+"""One contract, run against both stores."""
+
+import re
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from seqbatch.campaign.contract import Event, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.storage import open_store
+from seqbatch.storage.migrating import KNOWN
+from seqbatch.storage.schema import metadata
+from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
+
+EVENT = Event(
+    sequence=1, kind="create", at="2030-01-01T00:00:00+00:00", who="ann", why="é 'quoted'",
+    counts={"n": 1}, payload={"list": [1, 0.1, None, "ü"]}, rows_hash="r", previous="", hash="h1",
+)  # fmt: skip
+UNITS = UnitChunk(
+    chunk=0, event=2, wave=1, first=0, count=3, given=b"\x00given", decided=b"\xffdecided", hash="u"
+)
+IDS = ["007", "7", " a b\tü\n'"]
+
+
+def begun(store, name="one"):
+    with store.create(name) as change:
+        change.add_state(StateRecord(event=1, wave=0, content=b"state", hash="s"))
+        change.add_event(EVENT)
+
+
+def with_units(store, name="one"):
+    begun(store, name)
+    with store.change(name) as change:
+        assert change.claim(IDS, 0)
+        change.add_units(UNITS)
+        change.add_event(replace(EVENT, sequence=2, kind="assign", previous="h1", hash="h2"))
+
+
+def test_what_goes_in_comes_out(store):
+    with_units(store)
+    with store.read("one") as reader:
+        assert reader.name == "one"
+        assert reader.events()[0] == EVENT
+        assert reader.last_event().sequence == 2
+        assert list(reader.unit_chunks(given=True)) == [UNITS]
+        assert list(reader.unit_chunks(given=False)) == [replace(UNITS, given=b"")]
+        assert list(reader.unit_chunks(given=True, chunks=[])) == []
+        assert reader.extents()[0].count == 3
+        assert reader.last_state() == next(iter(reader.states()))
+        assert reader.last_state().content == b"state"
+        assert reader.numbers(["7", "nobody", *IDS]).tolist() == [1, -1, 0, 1, 2]
+        assert sorted(reader.number_index()) == sorted(zip(IDS, range(3), strict=True))
+        assert list(reader.outcome_chunks()) == []
+        assert reader.outcome_chunk_count() == 0
+
+
+def test_outcomes_have_versions(store):
+    with_units(store)
+    chunk = OutcomeChunk(chunk=0, event=3, count=2, rows=b"rows", hash="o")
+    with store.change("one") as change:
+        change.add_outcomes(chunk, np.array([2, 0]), np.array([1, 1]), np.array([0.1, 1e-300]))
+        change.add_event(replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    with store.change("one") as change:
+        newer = replace(chunk, chunk=1, event=4)
+        change.add_outcomes(newer, np.array([2]), np.array([2]), np.array([-5.5]))
+        change.add_event(replace(EVENT, sequence=4, previous="h3", hash="h4"))
+    with store.read("one") as reader:
+        versions, values = reader.outcomes(np.array([0, 1, 2, 99]))
+        assert versions.tolist() == [1, 0, 2, 0]
+        assert values[[0, 2]].tolist() == [1e-300, -5.5]
+        assert np.isnan(values[[1, 3]]).all()
+        assert list(reader.outcome_chunks()) == [chunk, newer]
+        assert sorted(reader.outcome_index()) == [
+            (0, 1, 1e-300, 3), (2, 1, 0.1, 3), (2, 2, -5.5, 4),
+        ]  # fmt: skip
+
+
+def test_campaigns_are_kept_apart(store):
+    with_units(store)
+    with_units(store, "two")
+    with store.read("two") as reader:
+        assert len(list(reader.number_index())) == 3
+    assert store.names() == ["one", "two"]
+    with pytest.raises(CampaignStateError, match="exists already"), store.create("one"):
+        pass
+    with pytest.raises(CampaignStateError, match="has no campaign 'three'"), store.change("three"):
+        pass
+
+
+class Stop(Exception):  # noqa: N818
+    pass
+
+
+def stop(_):
+    raise Stop
+
+
+def test_a_change_that_fails_leaves_nothing(store):
+    begun(store)
+    with pytest.raises(Stop), store.change("one") as change:
+        stop((change.claim(IDS, 0), change.add_units(UNITS)))
+    with pytest.raises(Stop), store.create("two"):
+        stop(None)
+    assert store.names() == ["one"]
+    with store.read("one") as reader:
+        assert reader.extents() == []
+        assert list(reader.number_index()) == []
+
+
+def test_rows_without_their_event_are_refused(store):
+    begun(store)
+    with pytest.raises(StoreError), store.change("one") as change:
+        change.add_units(UNITS)
+    with store.read("one") as reader:
+        assert reader.extents() == []
+
+
+def test_no_unit_has_two_numbers(store):
+    with_units(store)
+    with store.change("one") as change:
+        assert not change.claim(["8", "7", "9"], 3)
+        assert change.numbers(["7", "8", "9"]).tolist() == [1, -1, -1]
+        assert change.claim(["8", "9"], 3)
+        change.add_event(replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    with store.read("one") as reader:
+        assert reader.numbers(["7", "8", "9"]).tolist() == [1, 3, 4]
+
+
+def test_a_sequence_number_is_used_once(store):
+    begun(store)
+    with pytest.raises(StoreError), store.change("one") as change:
+        change.add_event(replace(EVENT, hash="other"))
+
+
+@pytest.mark.parametrize("table", sorted(metadata.tables))
+def test_tables_are_append_only(store, table):
+    with_units(store)
+    chunk = OutcomeChunk(chunk=0, event=3, count=1, rows=b"rows", hash="o")
+    with store.change("one") as change:
+        change.add_outcomes(chunk, np.array([0]), np.array([1]), np.array([0.1]))
+        change.add_event(replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    column = next(iter(metadata.tables[table].c)).name
+    for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"):
+        with pytest.raises(sa.exc.DBAPIError, match="append-only"), store._engine.begin() as raw:
+            raw.execute(sa.text(statement))
+
+
+def test_the_tables_are_those_of_the_migrations(store):
+    inspector = sa.inspect(store._engine)
+    schema = "seqbatch" if store._engine.dialect.name == "postgresql" else None
+    for name, table in metadata.tables.items():
+        found = {column["name"] for column in inspector.get_columns(name, schema=schema)}
+        assert found == {column.name for column in table.c}
+        key = inspector.get_pk_constraint(name, schema=schema)["constrained_columns"]
+        assert key == [column.name for column in table.primary_key]
+
+
+def test_a_newer_schema_is_refused_untouched(store, store_url, tmp_path):
+    begun(store)
+    with store._engine.begin() as raw:
+        raw.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    before = (tmp_path / "campaigns.db").read_bytes() if "://" not in store_url else b""
+    with pytest.raises(StoreError, match=rf"schema 9999, and this version .* knows {KNOWN[-1]}"):
+        open_store(store_url)
+    if before:
+        assert (tmp_path / "campaigns.db").read_bytes() == before
+
+
+def test_opening_again_changes_nothing(store_url):
+    first = open_store(store_url)
+    begun(first)
+    first.close()
+    second = open_store(store_url)
+    assert second.names() == ["one"]
+    second.close()
+
+
+def test_a_file_that_is_something_else(tmp_path):
+    text = tmp_path / "notes.db"
+    text.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        open_store(text)
+    assert text.read_bytes().startswith(b"not a database")
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as raw:
+        raw.execute("CREATE TABLE songs (title TEXT)")
+    raw.close()
+    with pytest.raises(StoreError, match=re.escape("tables that are not seqbatch's (songs)")):
+        open_store(other)
+
+
+def test_stores_that_are_not_there(tmp_path):
+    with pytest.raises(StoreError, match="there is no such store"):
+        open_store(tmp_path / "none.db", create=False)
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(StoreError):
+        open_store(tmp_path / "no folder" / "x.db")
+    with pytest.raises(InvalidArgumentError, match="store must be a path"):
+        open_store("mysql://somewhere/x")
+    with pytest.raises(StoreError, match="failed with"):
+        open_store("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_passwords_are_not_shown(tmp_path):
+    with pytest.raises(StoreError) as caught:
+        open_store("postgresql://ann:hunter2@127.0.0.1:1/none")
+    assert "hunter2" not in str(caught.value)
+    assert SQLiteStore(tmp_path / "x.db").label.endswith("x.db")
+
+
+def test_sqlite_settings(tmp_path):
+    store = open_store(tmp_path / "x.db")
+    with store._engine.connect() as raw:
+        values = {
+            name: raw.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    wal = keeps_wal_safe(sqlite3.sqlite_version_info)
+    assert values == {
+        "journal_mode": "wal" if wal else "delete", "synchronous": 2, "foreign_keys": 1,
+    }  # fmt: skip
