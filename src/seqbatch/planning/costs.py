@@ -12,7 +12,7 @@ from seqbatch import grids, theory
 from seqbatch.planning.answer import Row, Sensitivity
 from seqbatch.planning.model import Floats, Model
 from seqbatch.planning.sample import Sample
-from seqbatch.planning.tuning import Limits, Sizes, family, tune
+from seqbatch.planning.tuning import TYPICAL_BEND, Limits, Sizes, family, tune
 from seqbatch.simulation.block_ensemble import BlockEnsemble
 from seqbatch.simulation.shared_ensemble import SharedEnsemble
 
@@ -26,7 +26,7 @@ ONLINE_STEP = 1.5
 TUNING, JUDGING = 1, 2
 #: How many trials there are of each: this over the dimension, within bounds. In many dimensions
 #: trials differ less; in few, rare trials that learn nothing more must be among them.
-TRIALS = {TUNING: (640, 32, 256), JUDGING: (5_120, 128, 1_024)}
+TRIALS = {TUNING: (640, 32, 256), JUDGING: (3_840, 128, 1_024)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,9 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
         costs = [mean_regret(other.judging, one) for one in options]
         best = min(costs)
         if len(sizes) > 1 and factor != 1:
-            tuned, _ = _tuned(other, len(sizes), None)
+            # The larger the effect, the sooner it shows.
+            near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
+            tuned, _ = _tuned(other, len(sizes), near)
             best = min(best, mean_regret(other.judging, tuned))
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)

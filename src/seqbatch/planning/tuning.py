@@ -19,6 +19,9 @@ from seqbatch.errors import InvalidGridError
 
 Sizes = tuple[int, ...]
 
+#: A bend to begin the search with.
+TYPICAL_BEND = 0.6
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -163,7 +166,7 @@ def tune(
     low, high = math.log(min(least, limits.units / 2)), math.log(limits.units * 0.9)
     if start is None:
         steps = [low + (high - low) * i / 8 for i in range(9)]
-        bend = math.log(0.6)
+        bend = math.log(TYPICAL_BEND)
         values = [value(step, bend) for step in steps]
         best = values.index(min(values))
         first, width = steps[best], (high - low) / 8

@@ -27,9 +27,9 @@ Integers = NDArray[np.int64]
 
 #: How many sets of draws are kept; batch b uses set b modulo this.
 SETS = 8
-#: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty), to four
-#: digits as far out as 3.5 standard deviations.
-MANY = 1_000
+#: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty): to
+#: about a thousandth, as far out as 3.5 standard deviations.
+MANY = 100
 
 
 @dataclass(frozen=True, eq=False)
