@@ -99,8 +99,8 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
 
     Where these are not positive, the answer is 0.
 
-    >>> chi_squares(np.zeros(3), np.array([-1.0, 1.0, 1001.0])).round(3)
-    array([   0.   ,    0.455, 1000.333])
+    >>> chi_squares(np.zeros(3), np.array([-1.0, 1.0, 201.0])).round(3)
+    array([  0.   ,   0.455, 200.334])
     """
     from scipy.special import gammaincinv, ndtr
 
