@@ -182,7 +182,7 @@ def test_many_units_match_the_exact_sum_in_three_moments(K):
     error = exact.std() / np.sqrt(len(exact))
     assert abs(exact.mean() - matched.mean()) < 4 * error + 2
     assert matched.std() == pytest.approx(exact.std(), rel=0.05)
-    mean, variance, third = collapsed._squared_maximum_moments(K)
+    mean, variance, third = collapsed.squared_maximum_moments(K)
     maxima = np.random.default_rng(0).standard_normal((400_000, K)).max(axis=1) ** 2
     assert maxima.mean() == pytest.approx(mean, rel=0.01)
     assert maxima.var() == pytest.approx(variance, rel=0.02)

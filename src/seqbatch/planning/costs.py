@@ -26,7 +26,7 @@ ONLINE_STEP = 1.5
 TUNING, JUDGING = 1, 2
 #: How many trials there are of each: this over the dimension, within bounds. In many dimensions
 #: trials differ less; in few, rare trials that learn nothing more must be among them.
-TRIALS = {TUNING: (640, 32, 256), JUDGING: (3_840, 128, 1_024)}
+TRIALS = {TUNING: (640, 32, 128), JUDGING: (3_840, 128, 512)}
 
 
 @dataclass(frozen=True, kw_only=True)
