@@ -115,7 +115,8 @@ def test_block_trials_lose_what_the_policy_loses(actions, features, sizes, noise
     trials = BlockEnsemble(many, np.full(len(many), noise), Draws(SeedSequence(1)))
     predicted = (trials.rates(sizes).regret * sizes).reshape(number, 8, -1).mean(axis=1)
     check_alike(predicted, lost)
-    bound = trials.rates_seeing_all([0, *np.cumsum(sizes[:-1]).tolist()]) * sizes
+    starts = [0, *np.cumsum(sizes[:-1]).tolist()]
+    bound = trials.rates_seeing_all(starts, np.full(len(many), spread)) * sizes
     assert bound.sum(axis=1).mean() < predicted.sum(axis=1).mean()
 
 

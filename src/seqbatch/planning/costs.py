@@ -254,7 +254,8 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     if request.limits.seen:
         return math.nan
     if isinstance(request.judging, BlockEnsemble):
-        rates = request.judging.rates_seeing_all([0, *np.cumsum(sizes[:-1]).tolist()])
+        spreads = model.spreads(request.judging.trials)
+        rates = request.judging.rates_seeing_all([0, *np.cumsum(sizes[:-1]).tolist()], spreads)
         return float(rates.mean(axis=0) @ np.array(sizes, dtype=np.float64))
     if model.dim < 2:
         return 0.0

@@ -85,6 +85,11 @@ class Model:
         gain = float(made.rates([1]).regret.mean())
         return replace(made, theta=made.theta * (self.effect / gain))
 
+    def spreads(self, trials: int) -> Floats:
+        """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
+        effects = [effect for effect, _ in self.scenarios]
+        return np.array([self.spread(effects[t % len(effects)]) for t in range(trials)])
+
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
         """Return trials to run any policy on, with the contexts' covariance or the given rows."""
         theta, noise = self._parameters(trials, SeedSequence(seed))
@@ -101,9 +106,9 @@ class Model:
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats]:
         """Return the parameters (trials, models, dim) and the noise levels (trials,)."""
         models = 1 if self.layout == "shared" else self.actions
-        chosen = [self.scenarios[t % len(self.scenarios)] for t in range(trials)]
-        spread = np.array([self.spread(effect) for effect, _ in chosen])[:, None, None]
-        noise = np.array([level for _, level in chosen])
+        levels = [level for _, level in self.scenarios]
+        noise = np.array([levels[t % len(levels)] for t in range(trials)])
+        spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
         if self.past is None:
             return spread * normals, noise

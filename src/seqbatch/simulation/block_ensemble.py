@@ -87,15 +87,15 @@ class BlockEnsemble:
                 estimate = least_squares(gram, moment)
         return Rates(regret, best)
 
-    def rates_seeing_all(self, seen: Sequence[int]) -> Floats:
+    def rates_seeing_all(self, seen: Sequence[int], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.
 
-        The estimate is the posterior mean for parameters drawn from N(0, s^2 I), with s^2 that of
-        this ensemble's: where they were drawn so, no policy that saw `seen` units, of each the
-        outcome of one action, can lose less on average. Shape (trials, len(seen)).
+        The estimate is the posterior mean where a trial's parameters are drawn from N(0, s^2 I),
+        with s that trial's of `spreads`. Where they were drawn so, no policy that saw `seen` units,
+        of each the outcome of one action, can lose less on average. Shape (trials, len(seen)).
         """
         trials, actions, dim = self.theta.shape
-        spread = float(np.mean(self.theta**2))
+        ratio = (self.noise / spreads) ** 2
         regret = np.empty((trials, len(seen)))
         for batch, units in enumerate(seen):
             everyone = np.full((trials, 1), float(units))
@@ -104,7 +104,7 @@ class BlockEnsemble:
             gram = factors @ np.swapaxes(factors, -1, -2)
             moment = (gram @ self.theta[..., None])[..., 0]
             moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
-            penalty = (self.noise**2 / spread)[:, None, None, None] * np.eye(dim)
+            penalty = ratio[:, None, None, None] * np.eye(dim)
             system = np.broadcast_to(gram + penalty, (trials, actions, dim, dim))
             estimate = solve(system, moment)
             regret[:, batch] = self._choose(batch, estimate if units else None).regret
