@@ -1,8 +1,9 @@
 """What a plan says: tables, words, a picture."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -100,7 +101,7 @@ class Sensitivity:
     best: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """When batches should end, by which policy, and what that costs; print it, or save it.
 
@@ -116,8 +117,8 @@ class Plan:
         What other numbers of batches would cost, and fully online.
     candidates
         The policies that were compared on the grid.
-    sensitivity
-        What a wrong guess of the effect costs.
+    wrong_guesses
+        Works out `sensitivity`, which takes as long as the rest of the plan.
     sample
         The sample of units that the features came from.
     seen
@@ -133,7 +134,7 @@ class Plan:
     rows: tuple[Row, ...]
     online: Row
     candidates: tuple[Candidate, ...]
-    sensitivity: tuple[Sensitivity, ...]
+    wrong_guesses: Callable[[], tuple[Sensitivity, ...]] = field(repr=False)
     sample: Sample | None
     seen: int
     batch_cost: float | None
@@ -155,6 +156,11 @@ class Plan:
         """The table's row of the recommended number of batches."""
         return next(row for row in self.rows if row.batches == self.batches)
 
+    @cached_property
+    def sensitivity(self) -> tuple[Sensitivity, ...]:
+        """What a wrong guess of the effect costs; worked out when first asked for."""
+        return self.wrong_guesses()
+
     def near_online(self, share: float) -> int | None:
         """Return the smallest M whose regret is at most `share` above fully online's, if any.
 
@@ -174,7 +180,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        policy = {field.name: getattr(self.policy, field.name) for field in fields(self.policy)}
+        policy = {part.name: getattr(self.policy, part.name) for part in fields(self.policy)}
         answer = {
             "units": self.units,
             "seen": self.seen,

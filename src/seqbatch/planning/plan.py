@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -209,7 +210,7 @@ def _stochastic(request: Request, *, compare: bool = True) -> Plan:
         rows=tuple(rows),
         online=online,
         candidates=made,
-        sensitivity=sensitivity(request, sizes),
+        wrong_guesses=partial(sensitivity, request, sizes),
         sample=request.sample,
         seen=request.limits.seen,
         batch_cost=request.batch_cost,
@@ -249,7 +250,7 @@ def _adversarial(request: Request) -> Plan:
         rows=tuple(rows),
         online=_guarantee(request, None),
         candidates=(),
-        sensitivity=(),
+        wrong_guesses=tuple,
         sample=request.sample,
         seen=0,
         batch_cost=request.batch_cost,
