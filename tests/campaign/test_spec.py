@@ -67,6 +67,12 @@ def test_messages_quote_the_offending_line(old, new, label, line):
     ("floor = 0.6", "floor must be at most 1 / 2"),
     ('model = "shared"', "needs the same features"),
     ('unit = "age"', "cannot be a feature"),
+    ('unit = "action"', "the unit column cannot be called 'action'"),
+    ('unit = "event"', "the unit column cannot be called 'event'"),
+    ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
+    ('unit = "visit"', "unit, reward.column and outcome must be told apart; repeated: visit"),
+    ('outcome = "visit"', "unit, reward.column and outcome must be told apart"),
+    ('outcome = "unit"', "unit, reward.column and outcome must be told apart"),
 ])  # fmt: skip
 def test_rules_across_lines(extra, message):
     with pytest.raises(InvalidSpecError, match=message):

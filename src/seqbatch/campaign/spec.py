@@ -11,6 +11,11 @@ from pydantic import (
     model_validator,
 )
 
+#: What columns of answers and exports are called.
+RESERVED = (
+    "action", "batch", "score", "probability", "holdout", "event", "line", "version", "verdict",
+    "reason",
+)  # fmt: skip
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -178,6 +183,14 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
+        taken = {*RESERVED, *(f"p({name})" for name in names)}
+        if self.unit in taken:
+            raise ValueError(
+                f"the unit column cannot be called {self.unit!r}, as a column of the answers or of "
+                f"an export is; nor {', '.join(RESERVED)}"
+            )
+        own = [self.unit, self.reward.column, *([self.outcome] if self.outcome else [])]
+        _distinct(tuple(own), "unit, reward.column and outcome")
         if self.unit in self.features.columns:
             raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
         return self
