@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from seqbatch import storage
 from seqbatch.cli.app import app
 from seqbatch.cli.campaign_views import app as commands
 from tests.campaign.instances import outcomes, units
@@ -158,3 +159,44 @@ def test_every_command_is_documented():
     for command in commands.registered_commands:
         name = command.name or command.callback.__name__
         assert f"seqbatch campaign {name}" in page, name
+
+
+def test_no_password_is_shown(folder, monkeypatch):
+    real, label = storage.open_store, "postgresql+psycopg://bob:***@host/db"
+
+    def opened(url, **options):
+        assert "SECRET" in url
+        store = real(folder / "c.db", **options)
+        store.label = label
+        return store
+
+    monkeypatch.setattr(storage, "open_store", opened)
+    where = ("--store", "postgresql://bob:SECRET@host/db")
+    assert label in run("create", "spec.toml", *where).output
+    Path("two.toml").write_text(SPEC.replace("spring", "two"), encoding="utf-8")
+    assert said("create", "two.toml", *where)["store"] == label
+    shown = run("list", *where).output
+    assert label in shown
+    assert "SECRET" not in shown
+
+
+def test_brackets_in_names_are_no_markup(folder):
+    Path("spec.toml").write_text(SPEC.replace('"mail"', '"mail [/b]"'), encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    assert "mail [/b]" in run("status", "spring").stdout
+    Path("o.csv").write_text("id,visit\n[/b]x,1\n", encoding="utf-8")
+    assert "[/b]x" in run("record", "spring", "o.csv", code=1).stdout
+    assert folder.exists()
+
+
+def test_the_rest_is_another_file(folder):
+    run("create", "spec.toml")
+    units(70).write_csv("units.csv")
+    refused = run("assign", "spring", "units.csv", "--out", "rest.csv", "--partial", code=2)
+    assert "rest must be another file than out" in refused.stderr
+    assert not Path("rest.csv").exists()
+    words = ("assign", "spring", "units.csv", "--out", "a", "--out-format", "parquet", "--partial")
+    run(*words)
+    assert Path("rest.csv").read_text().startswith("id,age,spend,zip,city\n")
+    assert folder.exists()

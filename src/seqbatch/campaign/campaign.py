@@ -7,6 +7,8 @@ from functools import partial as partial_call
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from seqbatch.campaign import chain
 from seqbatch.campaign import situation as situations
 from seqbatch.campaign.amending import Amending
@@ -18,7 +20,7 @@ from seqbatch.campaign.closing import Closed, Closing
 from seqbatch.campaign.contract import Event, StateRecord, Store
 from seqbatch.campaign.declaration import check_spec, read_spec
 from seqbatch.campaign.exporting import export
-from seqbatch.campaign.files import source
+from seqbatch.campaign.files import has_ending, source
 from seqbatch.campaign.logbook import Logbook, this_user, utc_now
 from seqbatch.campaign.recording import Recorded, Recording
 from seqbatch.campaign.situation import Situation, situation
@@ -208,7 +210,7 @@ class Campaign:
         out
             Where the answers go; they are in the result where None.
         partial, rest
-            Take the first units that fit, and write the others to `rest`.
+            Take the first units that fit, and write the others to `rest`, with all their columns.
         kind, out_kind
             The files' formats, where their names do not say them.
         report
@@ -216,15 +218,19 @@ class Campaign:
 
         Raises
         ------
+        InvalidArgumentError
+            Where two of the files are the same.
         InvalidFileError
             Where anything is wrong with the file: nothing is then assigned.
         CampaignStateError
             Where the wave has no room, or no wave is open.
         """
+        _require_apart(units, out, rest)
         with ExitStack() as stack:
             opened = stack.enter_context(source(units, kind=kind))
+            rest_kind = None if has_ending(str(rest)) else out_kind
             writer = None if out is None else stack.enter_context(Writer(out, kind=out_kind))
-            spill = None if rest is None else stack.enter_context(Writer(rest, kind=out_kind))
+            spill = None if rest is None else stack.enter_context(Writer(rest, kind=rest_kind))
             now = self.situation()
             checked = partial_call(report, "checking")
             drawn = check_units(now, opened, now.encoder(wave=now.wave), checked)
@@ -314,10 +320,7 @@ class Campaign:
             The least probability of each action from now on.
         """
         _require_reason(reason)
-        actions = [
-            Action.model_validate({"name": action} if isinstance(action, str) else action)
-            for action in add or ()
-        ]
+        actions = [_action(action) for action in add or ()]
         with self.store.change(self.name) as change:
             return Amending(change, self._logbook).run(
                 why=reason, sizes=sizes, units=units, add=actions, retire=retire or [], floor=floor
@@ -333,3 +336,30 @@ class Campaign:
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         raise InvalidArgumentError("reason", "given", repr(reason))
+
+
+def _require_apart(units: Any, out: str | Path | None, rest: str | Path | None) -> None:
+    """Refuse to write one file over another, before anything is done."""
+    seen: dict[Path | str, str] = {}
+    for what, file in (("units", units), ("out", out), ("rest", rest)):
+        if not isinstance(file, str | Path):
+            continue
+        if str(file) == "-":
+            # Standard input is not standard output.
+            place: Path | str = "-" if what == "units" else "- for output"
+        else:
+            place = Path(file).resolve()
+        if place in seen:
+            rule = f"another file than {seen[place]}"
+            raise InvalidArgumentError(what, rule, file, f"Name another with --{what}.")
+        seen[place] = what
+
+
+def _action(given: str | Mapping[str, Any]) -> Action:
+    try:
+        return Action.model_validate({"name": given} if isinstance(given, str) else given)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"])
+        rule = "an action with a name and, under a shared model, finite features"
+        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None
