@@ -78,12 +78,14 @@ def create(
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, who=who)
         now = campaign.situation()
+        # The label hides the password of a database.
+        label = base.label
         base.close()
     if as_json:
-        dump({"name": now.name, "store": store, "sizes": now.sizes, "policy": now.policy})
+        dump({"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy})
         return
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
-    say(f"Created campaign {now.name} in {store}.")
+    say(f"Created campaign {now.name} in {label}.")
     kind = "expected waves" if now.spec.grid.calendar else "waves"
     say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
     say(f"Policy {policy_text(now.policy)}.")
