@@ -134,6 +134,11 @@ def test_init_amend_abort(folder):
     assert said("list")[0]["waves"] == 2
     run("amend", "two", "--reason", "x", "--sizes", "many", code=2)
     run("amend", "two", "--reason", "x", "--add", "a:b", code=2)
+    for wrong in ("", "z:p=nan", ":p=1"):
+        assert (
+            "add must be an action"
+            in run("amend", "two", "--reason", "x", "--add", wrong, code=2).stderr
+        )
     run("abort", "two", "--reason", "enough")
     assert said("status", "two")["condition"] == "aborted"
     assert "was aborted" in run("assign", "two", "units.csv", "--out", "x.csv", code=3).stderr
