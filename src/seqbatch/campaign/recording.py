@@ -203,11 +203,12 @@ class Recording:
         judged.ids, wrong = texts(column)
         name = self._now.spec.outcome
         rows = np.flatnonzero(judged.verdicts == _ACCEPTED)
-        versions, known = self._change.outcomes(judged.numbers[rows])
+        found, known = self._change.outcomes(judged.numbers[rows])
+        versions = found.tolist()
         current: dict[int, tuple[int, float]] = {}
         for place, row in enumerate(rows.tolist()):
             number, value, key = int(judged.numbers[row]), judged.values[row], judged.ids[row]
-            version, has = current.get(number, (int(versions[place]), known[place]))
+            version, has = current.get(number, (versions[place], known[place]))
             if row in wrong:
                 judged.hold(row, _QUARANTINED, f"{name} {wrong[row]}")
             elif self._owners.get(key, number) != number:
@@ -229,12 +230,12 @@ class Recording:
                 received = why.partition("; ")[2]
                 reasons.setdefault(row, f"{BATCH} must be a wave's number; {received}")
         waves = waves_of(self._extents, np.maximum(numbers, 0))
-        for row in np.flatnonzero((numbers >= 0) & (said != waves)):
-            if int(row) not in wrong:
+        for row in np.flatnonzero((numbers >= 0) & (said != waves)).tolist():
+            if row not in wrong:
                 why = (
                     f"wrong wave: the unit was assigned in {waves[row]}, the row says {said[row]:g}"
                 )
-                reasons.setdefault(int(row), why)
+                reasons.setdefault(row, why)
 
     def _against_known(self, judged: "_Judged") -> None:
         """Compare rows that could be outcomes with what is known, and with earlier rows."""
