@@ -1,13 +1,14 @@
 """What an analyst types and sees."""
 
 import json
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from seqbatch import storage
+from seqbatch import cli, storage
 from seqbatch.cli.app import app
 from seqbatch.cli.campaign_views import app as commands
 from tests.campaign.instances import outcomes, units
@@ -205,3 +206,58 @@ def test_the_rest_is_another_file(folder):
     run(*words)
     assert Path("rest.csv").read_text().startswith("id,age,spend,zip,city\n")
     assert folder.exists()
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("[grid]", '[policy]\nkind = "Thomson"\n[grid]', 'line 13: kind = "Thomson"'),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nscle = 1\n[grid]', "line 14: scle = 1"),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nalpha = -1\n[grid]', "line 14: alpha = -1"),
+    ("sizes = [60, 40]", "plan = {units = 90, effekt = 1}",
+     "line 13: plan = {units = 90, effekt = 1}"),
+    ("[grid]\nsizes = [60, 40]", "[grid.plan]\nunits = 90\neffekt = 1", "line 14: effekt = 1"),
+    ("sizes = [60, 40]", "calendar = true\nwaves = 9\nunits = 3", "line 12: [grid]"),
+])  # fmt: skip
+def test_a_refused_declaration_is_quoted_and_leaves_no_store(folder, old, new, line):
+    Path("spec.toml").write_text(SPEC.replace(old, new), encoding="utf-8")
+    refused = run("create", "spec.toml", code=2).stderr
+    assert "spec.toml: 1 problem; nothing was created." in refused
+    assert line in refused
+    assert sorted(path.name for path in folder.iterdir()) == ["spec.toml", "units.csv"]
+
+
+def test_what_is_said_where_there_is_no_more_wave(folder):
+    Path("spec.toml").write_text(SPEC.replace("[60, 40]", "[60]"), encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    wave(1)
+    pl.read_csv("o1.csv", infer_schema=False)[:58].write_csv("most.csv")
+    run("record", "spring", "most.csv")
+    run("close", "spring")
+    assert "no estimate is to come for them" in run("record", "spring", "o1.csv").stdout
+    shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    assert shown.startswith("No unit was assigned anew, 60 had their answer already; written to")
+    assert folder.exists()
+
+
+def test_an_assumed_scale_is_said(folder):
+    bare = SPEC.replace('[features.numeric]\nage = "learn"\n', "")
+    Path("spec.toml").write_text(bare, encoding="utf-8")
+    assert "is assumed" not in run("create", "spec.toml").stdout
+    bare = bare.replace("range = [-10, 10]\n", "").replace("spring", "two")
+    Path("two.toml").write_text(bare, encoding="utf-8")
+    shown = run("create", "two.toml").stdout
+    assert "No reward.range was declared: scale 1 is assumed" in shown
+    assert folder.exists()
+
+
+def test_an_interruption_while_it_starts(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "seqbatch.cli.app")
+    monkeypatch.setattr("builtins.__import__", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    monkeypatch.undo()
+    assert caught.value.code == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -10,15 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign import chain
-from seqbatch.campaign import situation as situations
 from seqbatch.campaign.amending import Amending
 from seqbatch.campaign.answers import Writer
 from seqbatch.campaign.assigning import Assigned, Assigning
-from seqbatch.campaign.beginning import begun, first_state
+from seqbatch.campaign.beginning import Beginning, prepare
 from seqbatch.campaign.checking import check_units
 from seqbatch.campaign.closing import Closed, Closing
 from seqbatch.campaign.contract import Event, StateRecord, Store
-from seqbatch.campaign.declaration import check_spec, read_spec
 from seqbatch.campaign.exporting import export
 from seqbatch.campaign.files import has_ending, source
 from seqbatch.campaign.logbook import Logbook, this_user, utc_now
@@ -91,13 +89,13 @@ class Campaign:
     @classmethod
     def create(
         cls,
-        spec: str | Path | Mapping[str, Any] | Spec,
+        spec: str | Path | Mapping[str, Any] | Spec | Beginning,
         *,
         store: Store,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
-        """Begin a campaign: a TOML file, the same as plain values, or a checked declaration.
+        """Begin a campaign: a TOML file, the same as plain values, or what was checked already.
 
         Raises
         ------
@@ -106,27 +104,20 @@ class Campaign:
         CampaignStateError
             Where the name is taken.
         """
-        if isinstance(spec, Mapping):
-            spec = check_spec(spec)
-        elif not isinstance(spec, Spec):
-            spec = read_spec(spec)
-        sizes, planned = situations.wave_sizes(spec)
-        policy = situations.chosen_policy(spec, planned)
-        plain = spec.model_dump(mode="json")
-        campaign = cls(store, spec.name, who=who, clock=clock)
-        payload = {"spec": plain, "sizes": list(sizes), "policy": policy}
-        now = begun(payload)
-        with store.create(spec.name) as change:
-            state = StateRecord(event=1, wave=0, content=first_state(now), hash="")
-            hashed = chain.state_hash(spec.name, state)
+        begin = spec if isinstance(spec, Beginning) else prepare(spec)
+        now = begin.now
+        campaign = cls(store, now.name, who=who, clock=clock)
+        with store.create(now.name) as change:
+            state = StateRecord(event=1, wave=0, content=begin.state, hash="")
+            hashed = chain.state_hash(now.name, state)
             change.add_state(StateRecord(**{**vars(state), "hash": hashed}))
             campaign._logbook.write(
                 change,
                 sequence=1,
                 previous="",
                 kind="create",
-                counts={"waves": len(sizes), "actions": len(now.actions)},
-                payload=payload,
+                counts={"waves": len(now.sizes), "actions": len(now.actions)},
+                payload=begin.payload,
                 rows=[hashed],
             )
         return campaign

@@ -6,7 +6,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     field_validator,
     model_validator,
 )
@@ -60,9 +62,37 @@ def _levels(value: Any) -> Any:
     return {"levels": value} if isinstance(value, list | tuple) else value
 
 
+def _numeric_form(value: Any) -> str | None:
+    if isinstance(value, dict | Scaling):
+        return "form: scaling"
+    return "form: word" if isinstance(value, str) else None
+
+
+def _categorical_form(value: Any) -> str | None:
+    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
+        return "form: hashed"
+    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
+
+
 #: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
-Numeric = Literal["learn", "raw"] | Scaling
-Categorical = Annotated[Levels | Hashed, BeforeValidator(_levels)]
+Numeric = Annotated[
+    Annotated[Literal["learn", "raw"], Tag("form: word")]
+    | Annotated[Scaling, Tag("form: scaling")],
+    Discriminator(
+        _numeric_form,
+        custom_error_type="form",
+        custom_error_message='Input should be "learn", "raw" or {mean = ..., sd = ...}',
+    ),
+]
+Categorical = Annotated[
+    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
+    | Annotated[Hashed, Tag("form: hashed")],
+    Discriminator(
+        _categorical_form,
+        custom_error_type="form",
+        custom_error_message="Input should be a list of levels, or {hash = 16}",
+    ),
+]
 
 
 class Features(Part):
