@@ -1,5 +1,6 @@
 """What a user sees of files that are not as they should be, and of those that only look so."""
 
+import gzip
 import io
 import sys
 
@@ -8,7 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError
+from seqbatch.campaign import files
+from seqbatch.campaign.files import source
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+)
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 
@@ -243,3 +251,77 @@ def test_a_failed_write_leaves_the_old_file(campaign, tmp_path):
         campaign.assign(pl.DataFrame({"id": ["a"]}), out=out)
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_a_pipe_gets_nothing_where_nothing_was_assigned(campaign, monkeypatch, capfdbinary):
+    monkeypatch.setattr(files, "CHUNK", 256)
+    with pytest.raises(CampaignStateError, match="Nothing was assigned"):
+        campaign.assign(units(310), out="-")
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_compressed_file_repeats_byte_for_byte(campaign, tmp_path):
+    campaign.assign(units(5), out=tmp_path / "a.csv")
+    for name in ("b.csv.gz", "c.csv.gz"):
+        campaign.assign(units(5), out=tmp_path / name)
+    packed = (tmp_path / "b.csv.gz").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / "a.csv").read_bytes()
+    assert packed == (tmp_path / "c.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
+    out = tmp_path / f"out.{kind}"
+
+    def columns():
+        with source(out) as opened:
+            assert sum(batch.num_rows for batch in opened.batches(opened.columns())) == 0
+            return opened.columns()
+
+    for what in ("held", "outcomes"):
+        assert campaign.export(out, what=what) == 0
+        assert columns() == ["event", "line", "id", "visit", "version", "verdict", "reason"]
+    assert campaign.export(out) == 0
+    empty = columns()
+    campaign.assign(units(300))
+    campaign.export(out)
+    with source(out) as opened:
+        assert opened.columns() == empty
+    late = units(2, start=400)
+    result = campaign.assign(late, partial=True, out=out, rest=tmp_path / "rest.csv")
+    assert (result.assigned, result.left_over) == (0, 2)
+    assert columns() == empty[:9]
+    assert campaign.assign(late, partial=True).table.column_names == empty[:9]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_the_rest_keeps_its_columns_and_its_own_format(campaign, tmp_path, kind):
+    frame = units(310).with_columns(note=pl.col("id") + " ☃", day=pl.date(2024, 1, 2))
+    rest = tmp_path / f"rest.{kind}"
+    result = campaign.assign(frame, partial=True, out=tmp_path / "o", rest=rest, out_kind="parquet")
+    assert result.left_over == 10
+    with source(rest) as opened:
+        assert opened.columns() == frame.columns
+        left = pa.Table.from_batches(opened.batches(["id", "note"]))
+    assert left.to_pydict() == frame[300:].select("id", "note").to_dict(as_series=False)
+    assert campaign.assign(rest, partial=True).left_over == 10
+
+
+def test_a_column_of_lists_is_no_csv(campaign, tmp_path):
+    frame = units(310).with_columns(many=pl.lit([1, 2]))
+    with pytest.raises(InvalidArgumentError, match="Parquet or Arrow file"):
+        campaign.assign(frame, partial=True, rest=tmp_path / "rest.csv")
+    assert len(campaign.events()) == 1
+
+
+def test_no_file_is_written_over_another(campaign, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    units(5).write_csv("units.csv")
+    before = (tmp_path / "units.csv").read_bytes()
+    for out, rest in (
+        ("a.csv", tmp_path / "a.csv"), ("./units.csv", None), ("a.csv", "units.csv"), ("-", "-"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match="must be another file than"):
+            campaign.assign("units.csv", out=out, partial=True, rest=rest)
+    assert (tmp_path / "units.csv").read_bytes() == before
+    assert len(campaign.events()) == 1

@@ -185,3 +185,58 @@ def test_outcomes_before_any_unit(store):
     campaign = created(store)
     result = campaign.record(pl.DataFrame({"id": ["a"], "visit": [1.0]}))
     assert counts(result) == (0, 0, 0, 1)
+
+
+def test_a_held_value_that_cannot_be_read_is_none(store, tmp_path):
+    campaign, _ = assigned(store)
+    path = tmp_path / "o.csv"
+    path.write_text("id,visit\n000001,\n000002,yes\n000003,1,2\n000004,inf\n000005,11\n")
+    assert counts(campaign.record(path)) == (0, 0, 0, 5)
+    campaign.export(tmp_path / "held.csv", what="held")
+    held = pl.read_csv(tmp_path / "held.csv")
+    assert sorted(held["visit"].to_list(), key=str) == [11.0, None, None, None, None]
+    assert campaign.verify().sound
+
+
+def test_a_wave_that_cannot_be_read_is_quarantined(store):
+    campaign, rows = assigned(store)
+    result = campaign.record(rows[:4].with_columns(batch=pl.Series(["1", "two", "", None])))
+    assert counts(result) == (3, 0, 0, 1)
+    assert result.held[0][3] == "batch must be a wave's number; received 'two'"
+
+
+@pytest.mark.parametrize("column", ["visit", "batch"])
+def test_a_column_of_dates_is_no_column_of_numbers(store, column):
+    campaign, rows = assigned(store)
+    with pytest.raises(InvalidFileError, match="must be numbers; received date32"):
+        campaign.record(rows[:3].with_columns(pl.date(2024, 1, 2).alias(column)))
+    assert len(campaign.events()) == 2
+
+
+def test_a_held_row_claims_no_outcome_id(store):
+    campaign, rows = assigned(store, outcome="order")
+    campaign.record(rows[:1].with_columns(order=pl.lit("o1")))
+    mixed = pl.DataFrame({
+        "id": ["000000", "000001", "000002", "000002", "000002", "000003"],
+        "visit": [9.0, 1.0, 2.0, 3.0, 3.0, 11.0],
+        "order": ["o2", "o2", "o2", "o3", "o4", "o5"],
+    })  # fmt: skip
+    result = campaign.record(mixed)
+    # The first is held, so that its id is free; the third is held for its id, the fourth is first.
+    assert counts(result) == (2, 1, 2, 1)
+    assert [unit for _, unit, _, _ in result.held] == ["000000", "000002", "000003"]
+    later = rows[4:6].with_columns(order=pl.Series(["o4", "o5"]))
+    assert counts(campaign.record(later)) == (2, 0, 0, 0)
+    fixed = pl.DataFrame({"id": ["000001"] * 2, "visit": [5.0, 6.0], "order": ["o2", "o6"]})
+    assert campaign.record(fixed, correct=True, reason="wrong").corrected == 2
+    assert campaign.verify().sound
+
+
+def test_columns_called_as_those_of_an_export(store, tmp_path):
+    campaign, rows = assigned(store, outcome="batch", reward={"column": "reason"})
+    frame = rows[:2].rename({"visit": "reason"}).with_columns(batch=pl.Series(["x1", "x2"]))
+    assert counts(campaign.record(frame)) == (2, 0, 0, 0)
+    campaign.export(tmp_path / "o.parquet", what="outcomes")
+    shown = pl.read_parquet(tmp_path / "o.parquet")
+    assert shown["outcome reason"].to_list() == rows["visit"][:2].to_list()
+    assert shown["batch"].to_list() == ["x1", "x2"]

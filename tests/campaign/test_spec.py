@@ -62,11 +62,32 @@ def test_messages_quote_the_offending_line(old, new, label, line):
     assert f"line {line}: {text.splitlines()[line - 1].strip()}" in message
 
 
+@pytest.mark.parametrize(("old", "new", "label"), [
+    ('["a", "b"]', "{hash = 0}", "features.categorical.zip.hash: .* greater than or equal to 1"),
+    ('["a", "b"]', '"a"', r"features.categorical.zip: .* a list of levels, or {hash = 16}"),
+    ('["a", "b"]', '["a", 1]', "features.categorical.zip.levels.1: .* valid string"),
+    ("{mean = 3, sd = 2}", "{mean = 3}", "features.numeric.spend.sd: Field required"),
+    ("{mean = 3, sd = 2}", "3", r'features.numeric.spend: .* "learn", "raw" or {mean = '),
+    ('"learn"', '"guess"', "features.numeric.age: .* 'learn' or 'raw'"),
+])  # fmt: skip
+def test_one_mistake_is_one_problem(old, new, label):
+    with pytest.raises(InvalidSpecError) as caught:
+        parse_spec(GOOD.replace(old, new))
+    assert re.search(label, str(caught.value)), caught.value
+    assert "spec.toml: 1 problem; nothing" in str(caught.value)
+
+
 @pytest.mark.parametrize(("extra", "message"), [
     ('control = "call"', "control must be one of the actions"),
     ("floor = 0.6", "floor must be at most 1 / 2"),
     ('model = "shared"', "needs the same features"),
     ('unit = "age"', "cannot be a feature"),
+    ('unit = "action"', "the unit column cannot be called 'action'"),
+    ('unit = "event"', "the unit column cannot be called 'event'"),
+    ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
+    ('unit = "visit"', "unit, reward.column and outcome must be told apart; repeated: visit"),
+    ('outcome = "visit"', "unit, reward.column and outcome must be told apart"),
+    ('outcome = "unit"', "unit, reward.column and outcome must be told apart"),
 ])  # fmt: skip
 def test_rules_across_lines(extra, message):
     with pytest.raises(InvalidSpecError, match=message):
@@ -145,3 +166,45 @@ def test_a_declaration_inferred_from_units(tmp_path):
     pl.DataFrame({"a": [1, 1]}).write_csv(tmp_path / "same.csv")
     with pytest.raises(InvalidFileError, match="one must tell units apart"):
         starting_spec(tmp_path / "same.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_is_inferred_of_columns_that_are_not_plain(tmp_path, ending):
+    frame = pl.DataFrame({
+        "spend": [1.5, 2.25, 3.5, 4.5],
+        "row": [1, 2, 3, 4],
+        "customer": ["c1", "c2", "c3", "c4"],
+        "age": [30, None, 41, 52],
+        "score": [0.5, None, 0.5, 1.0],
+        "region": ["north", "south", None, "south"],
+        "empty": pl.Series([None] * 4, dtype=pl.Float64),
+    })  # fmt: skip
+    path = tmp_path / f"units.{ending}"
+    if ending == "parquet":
+        frame.with_columns(day=pl.date(2024, 1, 2)).write_parquet(path)
+    else:
+        frame.write_csv(path)
+    text = starting_spec(path)
+    spec = parse_spec(text)
+    assert spec.unit == "customer"
+    numeric = {"spend": "learn", "row": "learn", "age": "learn", "score": "raw"}
+    assert spec.features.numeric == numeric
+    assert '"age" = "learn"  # has missing values' in text
+    assert list(spec.features.categorical) == ["region"]
+    assert spec.features.categorical["region"].levels == ("north", "south")
+    assert '["north", "south"]  # has missing values' in text
+    assert '# "empty": has no values' in text
+    if ending == "parquet":
+        assert '# "day": must be numbers; received date32[day]; it is left out' in text
+
+
+def test_the_ids_that_are_inferred(tmp_path):
+    def unit(**columns):
+        pl.DataFrame(columns).write_csv(tmp_path / "units.csv")
+        return parse_spec(starting_spec(tmp_path / "units.csv")).unit
+
+    assert unit(n=[1, 2, 3], name=["x", "y", "z"]) == "name"
+    assert unit(n=[1, 2, 3], name=["x", "y", "y"]) == "n"
+    assert unit(code=["x", "y", "z"], user_id=[7, 8, 9]) == "user_id"
+    with pytest.raises(InvalidFileError, match="one must tell units apart"):
+        unit(spend=[1.5, 2.5, 3.5], event=[1, 2, 3])

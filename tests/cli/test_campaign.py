@@ -1,12 +1,14 @@
 """What an analyst types and sees."""
 
 import json
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from seqbatch import cli, storage
 from seqbatch.cli.app import app
 from seqbatch.cli.campaign_views import app as commands
 from tests.campaign.instances import outcomes, units
@@ -133,6 +135,11 @@ def test_init_amend_abort(folder):
     assert said("list")[0]["waves"] == 2
     run("amend", "two", "--reason", "x", "--sizes", "many", code=2)
     run("amend", "two", "--reason", "x", "--add", "a:b", code=2)
+    for wrong in ("", "z:p=nan", ":p=1"):
+        assert (
+            "add must be an action"
+            in run("amend", "two", "--reason", "x", "--add", wrong, code=2).stderr
+        )
     run("abort", "two", "--reason", "enough")
     assert said("status", "two")["condition"] == "aborted"
     assert "was aborted" in run("assign", "two", "units.csv", "--out", "x.csv", code=3).stderr
@@ -158,3 +165,99 @@ def test_every_command_is_documented():
     for command in commands.registered_commands:
         name = command.name or command.callback.__name__
         assert f"seqbatch campaign {name}" in page, name
+
+
+def test_no_password_is_shown(folder, monkeypatch):
+    real, label = storage.open_store, "postgresql+psycopg://bob:***@host/db"
+
+    def opened(url, **options):
+        assert "SECRET" in url
+        store = real(folder / "c.db", **options)
+        store.label = label
+        return store
+
+    monkeypatch.setattr(storage, "open_store", opened)
+    where = ("--store", "postgresql://bob:SECRET@host/db")
+    assert label in run("create", "spec.toml", *where).output
+    Path("two.toml").write_text(SPEC.replace("spring", "two"), encoding="utf-8")
+    assert said("create", "two.toml", *where)["store"] == label
+    shown = run("list", *where).output
+    assert label in shown
+    assert "SECRET" not in shown
+
+
+def test_brackets_in_names_are_no_markup(folder):
+    Path("spec.toml").write_text(SPEC.replace('"mail"', '"mail [/b]"'), encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    assert "mail [/b]" in run("status", "spring").stdout
+    Path("o.csv").write_text("id,visit\n[/b]x,1\n", encoding="utf-8")
+    assert "[/b]x" in run("record", "spring", "o.csv", code=1).stdout
+    assert folder.exists()
+
+
+def test_the_rest_is_another_file(folder):
+    run("create", "spec.toml")
+    units(70).write_csv("units.csv")
+    refused = run("assign", "spring", "units.csv", "--out", "rest.csv", "--partial", code=2)
+    assert "rest must be another file than out" in refused.stderr
+    assert not Path("rest.csv").exists()
+    words = ("assign", "spring", "units.csv", "--out", "a", "--out-format", "parquet", "--partial")
+    run(*words)
+    assert Path("rest.csv").read_text().startswith("id,age,spend,zip,city\n")
+    assert folder.exists()
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("[grid]", '[policy]\nkind = "Thomson"\n[grid]', 'line 13: kind = "Thomson"'),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nscle = 1\n[grid]', "line 14: scle = 1"),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nalpha = -1\n[grid]', "line 14: alpha = -1"),
+    ("sizes = [60, 40]", "plan = {units = 90, effekt = 1}",
+     "line 13: plan = {units = 90, effekt = 1}"),
+    ("[grid]\nsizes = [60, 40]", "[grid.plan]\nunits = 90\neffekt = 1", "line 14: effekt = 1"),
+    ("sizes = [60, 40]", "calendar = true\nwaves = 9\nunits = 3", "line 12: [grid]"),
+])  # fmt: skip
+def test_a_refused_declaration_is_quoted_and_leaves_no_store(folder, old, new, line):
+    Path("spec.toml").write_text(SPEC.replace(old, new), encoding="utf-8")
+    refused = run("create", "spec.toml", code=2).stderr
+    assert "spec.toml: 1 problem; nothing was created." in refused
+    assert line in refused
+    assert sorted(path.name for path in folder.iterdir()) == ["spec.toml", "units.csv"]
+
+
+def test_what_is_said_where_there_is_no_more_wave(folder):
+    Path("spec.toml").write_text(SPEC.replace("[60, 40]", "[60]"), encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    wave(1)
+    pl.read_csv("o1.csv", infer_schema=False)[:58].write_csv("most.csv")
+    run("record", "spring", "most.csv")
+    run("close", "spring")
+    assert "no estimate is to come for them" in run("record", "spring", "o1.csv").stdout
+    shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    assert shown.startswith("No unit was assigned anew, 60 had their answer already; written to")
+    assert folder.exists()
+
+
+def test_an_assumed_scale_is_said(folder):
+    bare = SPEC.replace('[features.numeric]\nage = "learn"\n', "")
+    Path("spec.toml").write_text(bare, encoding="utf-8")
+    assert "is assumed" not in run("create", "spec.toml").stdout
+    bare = bare.replace("range = [-10, 10]\n", "").replace("spring", "two")
+    Path("two.toml").write_text(bare, encoding="utf-8")
+    shown = run("create", "two.toml").stdout
+    assert "No reward.range was declared: scale 1 is assumed" in shown
+    assert folder.exists()
+
+
+def test_an_interruption_while_it_starts(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "seqbatch.cli.app")
+    monkeypatch.setattr("builtins.__import__", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    monkeypatch.undo()
+    assert caught.value.code == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -1,7 +1,10 @@
 """What is written back about units: one row each, in the order they were handed over."""
 
+import gzip
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.files import format_of
+from seqbatch.errors import InvalidArgumentError
 
 
 def answer(
@@ -46,11 +50,19 @@ def answer(
     return pa.table(columns)
 
 
-class Writer:
-    """Writes tables of one make into a file, complete or not at all.
+def no_answers(unit: str, names: list[str]) -> pa.Table:
+    """Return the answers about no units: the columns alone."""
+    none = np.zeros(0, dtype=np.int64)
+    decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
+    return answer(unit, [], none, decided, names)
 
-    The file appears under its name with :meth:`publish`; until then, and where that never comes,
-    what was there before stays.
+
+class Writer:
+    """Writes tables of one make into a file or a pipe, complete or not at all.
+
+    The file appears under its name with :meth:`publish`, and a pipe is written to by it; until
+    then, and where that never comes, what was there before stays. A name that ends in .gz is
+    compressed, the same rows to the same bytes.
     """
 
     def __init__(self, target: str | Path, *, kind: str | None = None) -> None:
@@ -62,7 +74,11 @@ class Writer:
         self._put: Callable[[pa.Table], object] | None = None
 
     def __enter__(self) -> Self:
-        self._file: Any = sys.stdout.buffer if self._pipe else self._partial.open("wb")
+        self._file: Any = tempfile.TemporaryFile() if self._pipe else self._partial.open("wb")
+        self._sink: Any = self._file
+        if self._kind == "csv" and self._target.name.endswith(".gz"):
+            self._sink = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
+            self._close = self._sink.close
         return self
 
     def write(self, table: pa.Table) -> None:
@@ -76,8 +92,13 @@ class Writer:
         """Make the file what its name says, safely on disk."""
         if self._close is not None:
             self._close()
+            self._close = None
         self._file.flush()
-        if not self._pipe:
+        if self._pipe:
+            self._file.seek(0)
+            shutil.copyfileobj(self._file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
             os.fsync(self._file.fileno())
             self._file.close()
             self._partial.replace(self._target)
@@ -88,13 +109,12 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pipe:
-            return
         # A writer that was never finished would speak up when it is thrown away.
         if self._close is not None and not self._file.closed:
             self._close()
         self._file.close()
-        self._partial.unlink(missing_ok=True)
+        if not self._pipe:
+            self._partial.unlink(missing_ok=True)
 
     def _begin(self, table: pa.Table) -> None:
         if self._kind == "csv":
@@ -110,5 +130,9 @@ class Writer:
 
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
-        frame.write_csv(self._file, include_header=self._header)
+        try:
+            frame.write_csv(self._sink, include_header=self._header)
+        except pl.exceptions.ComputeError as error:
+            rule = "a Parquet or Arrow file where a column has no plain text"
+            raise InvalidArgumentError("file", rule, self._target, str(error)) from None
         self._header = False

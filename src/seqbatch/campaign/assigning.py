@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from seqbatch.campaign import chain
-from seqbatch.campaign.answers import Writer, answer
+from seqbatch.campaign.answers import Writer, answer, no_answers
 from seqbatch.campaign.blobs import pack, unpack_state
 from seqbatch.campaign.columns import Problems
 from seqbatch.campaign.contract import Change, UnitChunk
@@ -96,6 +96,7 @@ class Assigning:
         self._chunk = len(extents)
         self._number = self.now.assigned
         self._hashes: list[str] = []
+        self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
         self._fresh = self._new = self._repeated = self._over = self._holdout = 0
 
@@ -110,14 +111,19 @@ class Assigning:
         """Decide for every unit of a checked file, and write the answers."""
         encoder = self.now.encoder(wave=self.now.wave)
         names = [action.name for action in self.now.actions]
-        tables, start = [], 0
+        # Columns come first: where nobody gets an answer, they are the file.
+        tables, start = [no_answers(self.now.spec.unit, names)], 0
+        if out is not None:
+            out.write(tables[0])
         for batch, drawn in zip(source.batches(encoder.columns), made, strict=True):
             units, given = encoder.prepared(batch, start, Problems())
             start += len(units)
             report(start)
             fits, waves, decided = self._batch(units, given, drawn)
+            if len(fits) < len(units):
+                without = np.setdiff1d(np.arange(len(units)), fits)
+                self._without.append(without + start - len(units))
             if not len(fits) or (self._over and not self.partial):
-                self._spill(rest, given, fits)
                 continue
             kept = units if len(fits) == len(units) else [units[row] for row in fits]
             table = answer(self.now.spec.unit, kept, waves, decided, names)
@@ -125,8 +131,9 @@ class Assigning:
                 tables.append(table)
             else:
                 out.write(table)
-            self._spill(rest, given, fits)
         self._refuse_overflow()
+        if rest is not None and self._over:
+            self._spill(source, rest)
         event = self._finish()
         left = self.now.left
         return Assigned(
@@ -138,7 +145,7 @@ class Assigning:
             actions=dict(zip(names, self._counts.tolist(), strict=True)),
             holdout=self._holdout,
             event=event,
-            table=pa.concat_tables(tables) if tables else None,
+            table=pa.concat_tables(tables) if out is None else None,
         )
 
     def _batch(
@@ -211,11 +218,14 @@ class Assigning:
         self._holdout += int(decided.holdout.sum())
         return decided
 
-    def _spill(self, rest: Writer | None, given: pa.Table, fits: NDArray[np.intp]) -> None:
-        """Write the units that found no room."""
-        if rest is not None and self.partial and len(fits) < given.num_rows:
-            without = np.setdiff1d(np.arange(given.num_rows), fits)
-            rest.write(decoded(given.take(without)))
+    def _spill(self, source: Source, rest: Writer) -> None:
+        """Write the units that found no room, with all the columns of their file."""
+        without, start = np.concatenate(self._without), 0
+        for batch in source.batches(source.columns()):
+            low, high = np.searchsorted(without, [start, start + batch.num_rows])
+            piece = decoded(pa.Table.from_batches([batch]))
+            rest.write(piece.take(without[low:high] - start))
+            start += batch.num_rows
 
     def _refuse_overflow(self) -> None:
         if self._over and not self.partial:

@@ -1,14 +1,64 @@
 """Can a campaign that was declared ever run? Asked before it is created."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.blobs import pack_state
 from seqbatch.campaign.contract import Event
-from seqbatch.campaign.situation import Situation, situation
+from seqbatch.campaign.declaration import check_spec, parse_spec, quoting, read_text
+from seqbatch.campaign.situation import Situation, chosen_policy, situation, wave_sizes
+from seqbatch.campaign.spec import Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 
 #: Sums of products that are kept at most: half a gigabyte in each state.
 MOST_SUMS = 60_000_000
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A declaration that was checked as a whole: its campaign can be created and can run.
+
+    Parameters
+    ----------
+    now
+        Where the campaign will stand.
+    payload
+        What its first event will say.
+    state
+        What the policy knows before the first unit.
+    """
+
+    now: Situation
+    payload: dict[str, Any]
+    state: bytes
+
+
+def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Beginning:
+    """Check a declaration with its waves and its policy, before there is a store.
+
+    Raises
+    ------
+    InvalidSpecError
+        Where the declaration breaks a rule; the offending lines are quoted.
+    """
+    text, name = "", "spec"
+    if isinstance(spec, Mapping):
+        spec = check_spec(spec)
+    elif not isinstance(spec, Spec):
+        text, name = read_text(spec), str(spec)
+        spec = parse_spec(text, name=name)
+    part = "grid"
+    try:
+        sizes, planned = wave_sizes(spec)
+        part = "policy"
+        policy = chosen_policy(spec, planned)
+        payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
+        now = begun(payload)
+        return Beginning(now=now, payload=payload, state=first_state(now))
+    except (InvalidSpecError, InvalidArgumentError) as error:
+        raise quoting(error, part, text=text, name=name) from None
 
 
 def begun(payload: dict[str, Any]) -> Situation:

@@ -7,18 +7,18 @@ from functools import partial as partial_call
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from seqbatch.campaign import chain
-from seqbatch.campaign import situation as situations
 from seqbatch.campaign.amending import Amending
 from seqbatch.campaign.answers import Writer
 from seqbatch.campaign.assigning import Assigned, Assigning
-from seqbatch.campaign.beginning import begun, first_state
+from seqbatch.campaign.beginning import Beginning, prepare
 from seqbatch.campaign.checking import check_units
 from seqbatch.campaign.closing import Closed, Closing
 from seqbatch.campaign.contract import Event, StateRecord, Store
-from seqbatch.campaign.declaration import check_spec, read_spec
 from seqbatch.campaign.exporting import export
-from seqbatch.campaign.files import source
+from seqbatch.campaign.files import has_ending, source
 from seqbatch.campaign.logbook import Logbook, this_user, utc_now
 from seqbatch.campaign.recording import Recorded, Recording
 from seqbatch.campaign.situation import Situation, situation
@@ -89,13 +89,13 @@ class Campaign:
     @classmethod
     def create(
         cls,
-        spec: str | Path | Mapping[str, Any] | Spec,
+        spec: str | Path | Mapping[str, Any] | Spec | Beginning,
         *,
         store: Store,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
-        """Begin a campaign: a TOML file, the same as plain values, or a checked declaration.
+        """Begin a campaign: a TOML file, the same as plain values, or what was checked already.
 
         Raises
         ------
@@ -104,27 +104,20 @@ class Campaign:
         CampaignStateError
             Where the name is taken.
         """
-        if isinstance(spec, Mapping):
-            spec = check_spec(spec)
-        elif not isinstance(spec, Spec):
-            spec = read_spec(spec)
-        sizes, planned = situations.wave_sizes(spec)
-        policy = situations.chosen_policy(spec, planned)
-        plain = spec.model_dump(mode="json")
-        campaign = cls(store, spec.name, who=who, clock=clock)
-        payload = {"spec": plain, "sizes": list(sizes), "policy": policy}
-        now = begun(payload)
-        with store.create(spec.name) as change:
-            state = StateRecord(event=1, wave=0, content=first_state(now), hash="")
-            hashed = chain.state_hash(spec.name, state)
+        begin = spec if isinstance(spec, Beginning) else prepare(spec)
+        now = begin.now
+        campaign = cls(store, now.name, who=who, clock=clock)
+        with store.create(now.name) as change:
+            state = StateRecord(event=1, wave=0, content=begin.state, hash="")
+            hashed = chain.state_hash(now.name, state)
             change.add_state(StateRecord(**{**vars(state), "hash": hashed}))
             campaign._logbook.write(
                 change,
                 sequence=1,
                 previous="",
                 kind="create",
-                counts={"waves": len(sizes), "actions": len(now.actions)},
-                payload=payload,
+                counts={"waves": len(now.sizes), "actions": len(now.actions)},
+                payload=begin.payload,
                 rows=[hashed],
             )
         return campaign
@@ -208,7 +201,7 @@ class Campaign:
         out
             Where the answers go; they are in the result where None.
         partial, rest
-            Take the first units that fit, and write the others to `rest`.
+            Take the first units that fit, and write the others to `rest`, with all their columns.
         kind, out_kind
             The files' formats, where their names do not say them.
         report
@@ -216,15 +209,19 @@ class Campaign:
 
         Raises
         ------
+        InvalidArgumentError
+            Where two of the files are the same.
         InvalidFileError
             Where anything is wrong with the file: nothing is then assigned.
         CampaignStateError
             Where the wave has no room, or no wave is open.
         """
+        _require_apart(units, out, rest)
         with ExitStack() as stack:
             opened = stack.enter_context(source(units, kind=kind))
+            rest_kind = None if has_ending(str(rest)) else out_kind
             writer = None if out is None else stack.enter_context(Writer(out, kind=out_kind))
-            spill = None if rest is None else stack.enter_context(Writer(rest, kind=out_kind))
+            spill = None if rest is None else stack.enter_context(Writer(rest, kind=rest_kind))
             now = self.situation()
             checked = partial_call(report, "checking")
             drawn = check_units(now, opened, now.encoder(wave=now.wave), checked)
@@ -314,10 +311,7 @@ class Campaign:
             The least probability of each action from now on.
         """
         _require_reason(reason)
-        actions = [
-            Action.model_validate({"name": action} if isinstance(action, str) else action)
-            for action in add or ()
-        ]
+        actions = [_action(action) for action in add or ()]
         with self.store.change(self.name) as change:
             return Amending(change, self._logbook).run(
                 why=reason, sizes=sizes, units=units, add=actions, retire=retire or [], floor=floor
@@ -333,3 +327,30 @@ class Campaign:
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         raise InvalidArgumentError("reason", "given", repr(reason))
+
+
+def _require_apart(units: Any, out: str | Path | None, rest: str | Path | None) -> None:
+    """Refuse to write one file over another, before anything is done."""
+    seen: dict[Path | str, str] = {}
+    for what, file in (("units", units), ("out", out), ("rest", rest)):
+        if not isinstance(file, str | Path):
+            continue
+        if str(file) == "-":
+            # Standard input is not standard output.
+            place: Path | str = "-" if what == "units" else "- for output"
+        else:
+            place = Path(file).resolve()
+        if place in seen:
+            rule = f"another file than {seen[place]}"
+            raise InvalidArgumentError(what, rule, file, f"Name another with --{what}.")
+        seen[place] = what
+
+
+def _action(given: str | Mapping[str, Any]) -> Action:
+    try:
+        return Action.model_validate({"name": given} if isinstance(given, str) else given)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"])
+        rule = "an action with a name and, under a shared model, finite features"
+        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.spec import Spec
-from seqbatch.errors import InvalidSpecError
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
-#: Words that Pydantic puts into a place when it tries one of several forms.
-FORMS = {"Scaling", "Levels", "Hashed", "literal['learn','raw']"}
+#: Words that Pydantic puts into a place where there are several forms.
+FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
 
 
 def read_spec(path: str | Path) -> Spec:
@@ -23,13 +23,17 @@ def read_spec(path: str | Path) -> Spec:
     InvalidSpecError
         Where the file cannot be read or breaks a rule; every problem is named with its line.
     """
+    return parse_spec(read_text(path), name=str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """Return a declaration's text."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InvalidSpecError(f"{path} must be a TOML file; it is not there.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSpecError(f"{path} must be a TOML file; reading it failed: {error}.") from None
-    return parse_spec(text, name=str(path))
 
 
 def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
@@ -54,9 +58,26 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             label = ".".join(str(part) for part in place) or "the whole"
             reason = found["msg"].removeprefix("Value error, ")
             problems.append(f"  {label}: {reason}{_quoted(text, _line_of(text, place))}")
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        lines = "\n".join(dict.fromkeys(problems))
-        raise InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}") from None
+        raise _refusal(name, list(dict.fromkeys(problems))) from None
+
+
+def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> InvalidSpecError:
+    """Return an error about a part, such as the policy, with the line it is about if there is one.
+
+    The place is the first word of the message, and within it any setting that is named in quotes.
+    """
+    message = f"{part}.{error}" if isinstance(error, InvalidArgumentError) else str(error)
+    place = tuple(message.partition(" ")[0].rstrip(":").split("."))
+    line = _line_of(text, place)
+    for word in re.findall(r"'(\w+)'", message):
+        line = max(line, _line_of(text, (*place, word)))
+    return _refusal(name, [f"  {message}{_quoted(text, line)}"])
+
+
+def _refusal(name: str, problems: list[str]) -> InvalidSpecError:
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    lines = "\n".join(problems)
+    return InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}")
 
 
 def _quoted(text: str, line: int) -> str:

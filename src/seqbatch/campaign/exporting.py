@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from seqbatch.campaign.answers import Writer, answer
+from seqbatch.campaign.answers import Writer, answer, no_answers
 from seqbatch.campaign.blobs import unpack
 from seqbatch.campaign.chain import canonical
 from seqbatch.campaign.contract import Reader
@@ -17,6 +18,7 @@ from seqbatch.campaign.situation import Situation, events_until, situation
 from seqbatch.campaign.stored import decoded, widened
 from seqbatch.core import arguments
 
+Floats = NDArray[np.float64]
 WHAT = ("units", "outcomes", "held", "events")
 
 
@@ -47,6 +49,7 @@ def _plain(event: Any) -> dict[str, Any]:
 
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
+    yield _nobody(now)
     known = Ledger.of(reader.outcome_chunks()).known(at=now.sequence)
     names = [action.name for action in now.actions]
     for chunk in reader.unit_chunks(given=True):
@@ -56,20 +59,36 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
         decided = widened(Decided.of(unpack(chunk.decided)), len(names))
         waves = np.full(chunk.count, chunk.wave)
         table = answer(now.spec.unit, given.column(0).to_pylist(), waves, decided, names)
-        for name in given.column_names[1:]:
-            # A feature may be called as one of the answers; the answer keeps its name.
-            free = name if name not in table.column_names else f"feature {name}"
-            table = table.append_column(free, given[name])
         here = known.within(chunk.first, chunk.first + chunk.count)
         values = np.full(chunk.count, np.nan)
         values[here.numbers - chunk.first] = here.values
-        column = now.spec.reward.column
-        free = column if column not in table.column_names else f"outcome {column}"
-        yield table.append_column(free, pa.array(values, from_pandas=True))
+        yield _beside(table, given, now.spec.reward.column, values)
+
+
+def _nobody(now: Situation) -> pa.Table:
+    """Return the table of no units, so that a file has its columns although nobody is in it."""
+    features = now.spec.features
+    kinds = [pa.string(), *[pa.float64()] * len(features.numeric)]
+    kinds += [pa.string()] * len(features.categorical)
+    fields = zip(now.encoder().columns, kinds, strict=True)
+    given = pa.schema(list(fields)).empty_table()
+    answers = no_answers(now.spec.unit, [action.name for action in now.actions])
+    return _beside(answers, given, now.spec.reward.column, np.zeros(0))
+
+
+def _beside(table: pa.Table, given: pa.Table, reward: str, values: Floats) -> pa.Table:
+    """Put what was given and the outcomes beside answers, which keep their names."""
+    for name in given.column_names[1:]:
+        free = name if name not in table.column_names else f"feature {name}"
+        table = table.append_column(free, given[name])
+    free = reward if reward not in table.column_names else f"outcome {reward}"
+    return table.append_column(free, pa.array(values, type=pa.float64(), from_pandas=True))
 
 
 def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Table]:
     """Yield recorded rows: the accepted ones in all their versions, or those that are held."""
+    schema = _recorded_columns(now)
+    yield schema.empty_table()
     for chunk in reader.outcome_chunks():
         if chunk.event > now.sequence:
             continue
@@ -79,15 +98,29 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
         if not rows.num_rows:
             continue
         verdicts = pa.array([VERDICTS[code] for code in rows["verdict"].to_pylist()])
-        columns = {
-            "event": pa.array(np.full(rows.num_rows, chunk.event)),
-            "line": rows["line"],
-            now.spec.unit: rows["unit"],
-            now.spec.reward.column: rows["value"],
-            "version": rows["version"],
-            "verdict": verdicts,
-            "reason": rows["reason"].cast(pa.string()),
-        }
+        columns = [
+            pa.array(np.full(rows.num_rows, chunk.event)),
+            rows["line"],
+            rows["unit"],
+            # A value that could not be read is none.
+            pc.if_else(pc.is_nan(rows["value"]), None, rows["value"]),
+            rows["version"],
+            verdicts,
+            rows["reason"].cast(pa.string()),
+        ]
         if now.spec.outcome:
-            columns[now.spec.outcome] = rows["outcome"]
-        yield pa.table(columns)
+            columns.append(rows["outcome"])
+        yield pa.table(columns, names=schema.names).cast(schema)
+
+
+def _recorded_columns(now: Situation) -> pa.Schema:
+    """Return the columns of recorded rows; those of the user's that are called alike give way."""
+    own = {"event": pa.int64(), "line": pa.int64()}
+    own |= {now.spec.unit: pa.string()}
+    ours = ("event", "line", "version", "verdict", "reason")
+    reward, outcome = now.spec.reward.column, now.spec.outcome
+    own[reward if reward not in ours else f"outcome {reward}"] = pa.float64()
+    own |= {"version": pa.int32(), "verdict": pa.string(), "reason": pa.string()}
+    if outcome:
+        own[outcome if outcome not in ours else f"outcome id {outcome}"] = pa.string()
+    return pa.schema(list(own.items()))

@@ -221,3 +221,8 @@ def format_of(name: str, kind: str | None) -> str:
     raise InvalidArgumentError(
         "file", f"named with one of {', '.join(ENDINGS)}", name, "Or say its format with --format."
     )
+
+
+def has_ending(name: str) -> bool:
+    """Say whether a file's name tells its format."""
+    return name.endswith(tuple(ENDINGS))

@@ -106,6 +106,7 @@ class Recording:
         """Judge and keep every row of a file."""
         columns, row = check_columns(self._now, source), 0
         for batch in source.batches(columns):
+            self._require_numbers(batch, source)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
             self._batch(batch, source.lines(source.rows(read)))
             row += batch.num_rows
@@ -128,6 +129,16 @@ class Recording:
             event=event,
         )
 
+    def _require_numbers(self, batch: Any, source: Source) -> None:
+        """Refuse a file whose values are of a type that holds no numbers, such as dates."""
+        for name in (self._now.spec.reward.column, BATCH):
+            if name in batch.schema.names and name != self._now.spec.outcome:
+                # Of no rows nothing can be wrong but the type.
+                _, wrong = parsed(batch.column(name).slice(0, 0))
+                if wrong:
+                    problem = (0, name, wrong[0])
+                    raise InvalidFileError(source.name, [problem], "nothing was recorded")
+
     def _batch(self, batch: Any, lines: Integers) -> None:
         judged = self._judge(batch)
         verdicts = judged.verdicts
@@ -147,6 +158,9 @@ class Recording:
         units, no_unit = texts(batch.column(spec.unit))
         values, no_value = parsed(batch.column(spec.reward.column))
         count = len(units)
+        if no_value:
+            values = values.copy()
+            values[list(no_value)] = np.nan
         reasons: dict[int, str] = {
             row: f"{spec.reward.column} {why}" for row, why in no_value.items()
         }
@@ -169,40 +183,59 @@ class Recording:
             for row in np.flatnonzero(~((values >= low) & (values <= high))):
                 why = f"{spec.reward.column} must be between {low:g} and {high:g}"
                 reasons.setdefault(int(row), f"{why}; received {values[row]:g}")
-        if BATCH in batch.schema.names and BATCH not in (spec.reward.column, spec.unit):
+        if BATCH in batch.schema.names and BATCH not in (spec.reward.column, spec.outcome):
             self._wrong_waves(batch.column(BATCH), numbers, reasons)
         verdicts = np.full(count, _ACCEPTED)
         verdicts[list(reasons)] = _QUARANTINED
-        ids = None
+        judged = _Judged(units, numbers, values, verdicts, np.zeros(count, np.int64), reasons, None)
         if spec.outcome:
-            ids = self._checked_ids(batch.column(spec.outcome), numbers, verdicts, reasons)
-        judged = _Judged(units, numbers, values, verdicts, np.zeros(count, np.int64), reasons, ids)
-        self._against_known(judged)
+            self._one_by_one(judged, batch.column(spec.outcome))
+        else:
+            self._against_known(judged)
         return judged
 
-    def _checked_ids(
-        self, column: Any, numbers: Integers, verdicts: Integers, reasons: dict[int, str]
-    ) -> list[str]:
-        """Hold rows whose outcome id is missing, or was another unit's."""
-        ids, wrong = texts(column)
+    def _one_by_one(self, judged: "_Judged", column: Any) -> None:
+        """Compare rows that have outcome ids with what is known, and with earlier rows.
+
+        An id belongs to the unit of the first row with it that is accepted, so that what becomes
+        of a row depends on what became of those before it.
+        """
+        judged.ids, wrong = texts(column)
         name = self._now.spec.outcome
-        for row in np.flatnonzero(verdicts == _ACCEPTED).tolist():
+        rows = np.flatnonzero(judged.verdicts == _ACCEPTED)
+        found, known = self._change.outcomes(judged.numbers[rows])
+        versions = found.tolist()
+        current: dict[int, tuple[int, float]] = {}
+        for place, row in enumerate(rows.tolist()):
+            number, value, key = int(judged.numbers[row]), judged.values[row], judged.ids[row]
+            version, has = current.get(number, (versions[place], known[place]))
             if row in wrong:
-                verdicts[row], reasons[row] = _QUARANTINED, f"{name} {wrong[row]}"
-            elif self._owners.setdefault(ids[row], int(numbers[row])) != numbers[row]:
-                verdicts[row] = _CONFLICT
-                reasons[row] = f"{name} {ids[row]!r} was recorded for another unit already"
-        return ids
+                judged.hold(row, _QUARANTINED, f"{name} {wrong[row]}")
+            elif self._owners.get(key, number) != number:
+                why = f"{name} {key!r} was recorded for another unit already"
+                judged.hold(row, _CONFLICT, why)
+            elif version and has == value:
+                judged.verdicts[row] = _DUPLICATE
+            elif version and not self._correct:
+                judged.hold(row, _CONFLICT, _has_another(has, value))
+            else:
+                self._owners[key] = number
+                current[number] = (version + 1, value)
+                judged.versions[row] = version + 1
 
     def _wrong_waves(self, column: Any, numbers: Integers, reasons: dict[int, str]) -> None:
         said, wrong = parsed(column)
+        for row, why in wrong.items():
+            if why != "is missing":
+                received = why.partition("; ")[2]
+                reasons.setdefault(row, f"{BATCH} must be a wave's number; {received}")
         waves = waves_of(self._extents, np.maximum(numbers, 0))
-        for row in np.flatnonzero((numbers >= 0) & (said != waves)):
-            if int(row) not in wrong:
+        for row in np.flatnonzero((numbers >= 0) & (said != waves)).tolist():
+            if row not in wrong:
                 why = (
                     f"wrong wave: the unit was assigned in {waves[row]}, the row says {said[row]:g}"
                 )
-                reasons.setdefault(int(row), why)
+                reasons.setdefault(row, why)
 
     def _against_known(self, judged: "_Judged") -> None:
         """Compare rows that could be outcomes with what is known, and with earlier rows."""
@@ -244,9 +277,7 @@ class Recording:
                 verdicts[row] = _CONFLICT
         for row in np.flatnonzero(verdicts == _CONFLICT):
             has_now = known[row] if versions[row] > 0 else current[int(numbers[row])][0]
-            judged.reasons[int(rows[row])] = (
-                f"the unit has the outcome {has_now:g} already; received {values[row]:g}"
-            )
+            judged.reasons[int(rows[row])] = _has_another(has_now, values[row])
         judged.verdicts[rows] = verdicts
         judged.versions[rows] = np.where(verdicts == _ACCEPTED, new_versions, 0)
 
@@ -280,7 +311,7 @@ class Recording:
         self._held.append((line, "", QUARANTINED, reason))
         one = np.zeros(1, dtype=np.int64)
         columns: dict[str, Any] = {
-            "line": [line], "unit": [""], "number": one - 1, "value": [0.0],
+            "line": [line], "unit": [""], "number": one - 1, "value": [np.nan],
             "version": one.astype(np.int32), "verdict": one.astype(np.int8) + np.int8(_QUARANTINED),
             "reason": pa.array([reason]).dictionary_encode(),
         }  # fmt: skip
@@ -328,6 +359,14 @@ class _Judged:
     versions: Integers
     reasons: dict[int, str]
     ids: list[str] | None
+
+    def hold(self, row: int, verdict: int, reason: str) -> None:
+        """Hold a row, and say why."""
+        self.verdicts[row], self.reasons[row] = verdict, reason
+
+
+def _has_another(known: float, received: float) -> str:
+    return f"the unit has the outcome {known:g} already; received {received:g}"
 
 
 def outcome_owners(reader: Reader) -> dict[str, int]:

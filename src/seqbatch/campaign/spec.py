@@ -6,11 +6,18 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     field_validator,
     model_validator,
 )
 
+#: What columns of answers and exports are called.
+RESERVED = (
+    "action", "batch", "score", "probability", "holdout", "event", "line", "version", "verdict",
+    "reason",
+)  # fmt: skip
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -55,9 +62,37 @@ def _levels(value: Any) -> Any:
     return {"levels": value} if isinstance(value, list | tuple) else value
 
 
+def _numeric_form(value: Any) -> str | None:
+    if isinstance(value, dict | Scaling):
+        return "form: scaling"
+    return "form: word" if isinstance(value, str) else None
+
+
+def _categorical_form(value: Any) -> str | None:
+    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
+        return "form: hashed"
+    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
+
+
 #: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
-Numeric = Literal["learn", "raw"] | Scaling
-Categorical = Annotated[Levels | Hashed, BeforeValidator(_levels)]
+Numeric = Annotated[
+    Annotated[Literal["learn", "raw"], Tag("form: word")]
+    | Annotated[Scaling, Tag("form: scaling")],
+    Discriminator(
+        _numeric_form,
+        custom_error_type="form",
+        custom_error_message='Input should be "learn", "raw" or {mean = ..., sd = ...}',
+    ),
+]
+Categorical = Annotated[
+    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
+    | Annotated[Hashed, Tag("form: hashed")],
+    Discriminator(
+        _categorical_form,
+        custom_error_type="form",
+        custom_error_message="Input should be a list of levels, or {hash = 16}",
+    ),
+]
 
 
 class Features(Part):
@@ -178,6 +213,14 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
+        taken = {*RESERVED, *(f"p({name})" for name in names)}
+        if self.unit in taken:
+            raise ValueError(
+                f"the unit column cannot be called {self.unit!r}, as a column of the answers or of "
+                f"an export is; nor {', '.join(RESERVED)}"
+            )
+        own = [self.unit, self.reward.column, *([self.outcome] if self.outcome else [])]
+        _distinct(tuple(own), "unit, reward.column and outcome")
         if self.unit in self.features.columns:
             raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
         return self

@@ -1,18 +1,28 @@
 """A first declaration to edit: a commented example, or one inferred from a file of units."""
 
 import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from seqbatch.campaign.columns import numbers
 from seqbatch.campaign.files import Source, source
+from seqbatch.campaign.spec import RESERVED
 from seqbatch.errors import InvalidFileError
 
 #: A text column with more levels than this is hashed into `CELLS` cells.
 MOST_LEVELS, CELLS = 20, 16
+NOTHING = "nothing was made"
+#: Names that columns of ids have.
+LIKE_AN_ID = re.compile(
+    r"(^|[^a-z])(id|uuid|key)($|[^a-z])|account|client|customer|member|patient|subject|unit|user"
+)
 
 TEMPLATE = """\
 # A campaign in waves. Lines that start with # are comments; delete what is not needed.
@@ -66,39 +76,114 @@ def _inferred(opened: Source, name: str) -> str:
     batches = list(opened.batches(columns))
     count = sum(batch.num_rows for batch in batches)
     if not count:
-        raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], "nothing was made")
+        raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
     table = pa.Table.from_batches(batches)
-    unit, numeric, categorical = "", {}, {}
-    for column in columns:
-        values = table[column].combine_chunks()
-        levels = values.unique()
-        parsed, wrong = numbers(values)
-        if not unit and len(levels) == count:
-            unit = column
-        elif not wrong and len(np.unique(parsed)) > 2:
-            numeric[column] = '"learn"'
-        elif not wrong:
-            numeric[column] = '"raw"'
-        elif len(levels) <= MOST_LEVELS:
-            shown = sorted(str(level) for level in levels.to_pylist() if level not in (None, ""))
-            categorical[column] = json.dumps(shown, ensure_ascii=False)
+    seen = [_Column.of(column, table[column].combine_chunks()) for column in columns]
+    candidates = [column for column in seen if column.is_unit]
+    if not candidates:
+        reason = "no column of text or whole numbers has another value in every row; one must"
+        raise InvalidFileError(opened.name, [(0, "", f"{reason} tell units apart")], NOTHING)
+    unit = min(candidates, key=lambda column: column.unlikely)
+    numeric, categorical, notes = {}, {}, ""
+    for column in seen:
+        if column is unit:
+            continue
+        after = "  # has missing values" if column.missing else ""
+        if column.reason:
+            notes += f"# {json.dumps(column.name, ensure_ascii=False)}: {column.reason}\n"
+        elif column.numbers is not None:
+            word = "learn" if len(np.unique(column.numbers)) > 2 else "raw"
+            numeric[column.name] = f'"{word}"{after}'
         else:
-            categorical[column] = f"{{hash = {CELLS}}}"
-    if not unit:
-        reason = "no column has another value in every row; one must tell units apart"
-        raise InvalidFileError(opened.name, [(0, "", reason)], "nothing was made")
-    return _filled(name, unit, numeric, categorical, count)
+            categorical[column.name] = column.levels() + after
+    return _filled(name, unit.name, numeric, categorical, count, notes)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What a column of a file of units looks like.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    values
+        Those that are there.
+    missing
+        Whether some are not.
+    numbers
+        The values as numbers, None where they are text.
+    reason
+        Why it cannot be a feature as it is; empty where it can.
+    """
+
+    name: str
+    values: Any
+    missing: bool
+    numbers: NDArray[np.float64] | None
+    reason: str = ""
+
+    @classmethod
+    def of(cls, name: str, values: Any) -> "_Column":
+        """Look at a column."""
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        count, kind = len(values), values.type
+        values = values.drop_null()
+        if pa.types.is_floating(kind):
+            values = values.filter(pc.invert(pc.is_nan(values)))
+        texty = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if texty or pa.types.is_string_view(kind):
+            values, texty = values.cast(pa.string()), True
+            values = values.filter(pc.not_equal(pc.utf8_trim_whitespace(values), ""))
+        missing = len(values) < count
+        if not len(values):
+            return cls(name, values, missing, None, "has no values")
+        found, wrong = numbers(values)
+        if wrong and not texty:
+            return cls(name, values, missing, None, f"{wrong[min(wrong)]}; it is left out")
+        return cls(name, values, missing, None if wrong else found)
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether it may tell units apart: every row has another value, no fractions."""
+        if self.missing or self.reason or self.name in RESERVED:
+            return False
+        kind = self.values.type
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+            return False
+        whole = self.numbers is None or bool((self.numbers == np.round(self.numbers)).all())
+        return whole and len(self.values.unique()) == len(self.values)
+
+    @property
+    def unlikely(self) -> int:
+        """How unlikely the ids are to be in it: 0 where its name says so, 1 for other text."""
+        if LIKE_AN_ID.search(self.name.lower()):
+            return 0
+        return 1 if self.numbers is None else 2
+
+    def levels(self) -> str:
+        """Return the levels that it has, or cells for those of a column with many."""
+        levels = sorted(self.values.unique().to_pylist())
+        if len(levels) > MOST_LEVELS:
+            return f"{{hash = {CELLS}}}"
+        return json.dumps(levels, ensure_ascii=False)
 
 
 def _filled(
-    name: str, unit: str, numeric: dict[str, str], categorical: dict[str, str], count: int
+    name: str,
+    unit: str,
+    numeric: dict[str, str],
+    categorical: dict[str, str],
+    count: int,
+    notes: str = "",
 ) -> str:
     third = max(count // 3, 1)
     return TEMPLATE.format(
         name=json.dumps(name),
         unit=json.dumps(unit, ensure_ascii=False),
         numeric=_lines(numeric),
-        categorical=_lines(categorical),
+        categorical=_lines(categorical) + notes,
         sizes=[third, third, max(count - 2 * third, 1)],
     )
 

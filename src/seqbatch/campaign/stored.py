@@ -56,9 +56,10 @@ def widened(decided: Decided, actions: int) -> Decided:
 
 
 def decoded(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionary columns are plain text."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
+    """Return a table whose dictionary columns are plain, and whose text is of the one kind."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        columns.append(column.cast(pa.string()) if pa.types.is_string_view(column.type) else column)
     return pa.table(columns, names=table.column_names)

@@ -7,6 +7,9 @@ def main() -> None:
     """Run the command line, or say what it lacks."""
     try:
         from seqbatch.cli.app import app
+    except KeyboardInterrupt:
+        print("seqbatch: interrupted before anything was done.", file=sys.stderr)
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "seqbatch":
             raise

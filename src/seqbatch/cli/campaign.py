@@ -71,22 +71,31 @@ def create(
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
-        from seqbatch.campaign.declaration import read_spec
+        from seqbatch.campaign.beginning import prepare
         from seqbatch.storage import open_store
 
-        declared = read_spec(spec)
+        # Before the store: a declaration that is refused leaves no file behind.
+        declared = prepare(spec)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, who=who)
         now = campaign.situation()
+        # The label hides the password of a database.
+        label = base.label
         base.close()
     if as_json:
-        dump({"name": now.name, "store": store, "sizes": now.sizes, "policy": now.policy})
+        dump({"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy})
         return
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
-    say(f"Created campaign {now.name} in {store}.")
+    say(f"Created campaign {now.name} in {label}.")
     kind = "expected waves" if now.spec.grid.calendar else "waves"
     say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
     say(f"Policy {policy_text(now.policy)}.")
+    guessed = now.spec.policy is None and now.spec.grid.plan is None
+    if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
+        say(
+            f"No reward.range was declared: scale {now.policy['scale']:g} is assumed for the noise "
+            "of outcomes. Declare the range, or a policy with its scale, where that is wrong."
+        )
     say(f"Next: seqbatch campaign assign {now.name} units.csv --out assignments.csv")
 
 
@@ -132,6 +141,8 @@ def assign(
         return
     tell = errors if out == "-" else console
     lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
+    if not result.assigned:
+        lines = ["No unit was assigned anew"]
     if result.repeated:
         lines[0] += f", {result.repeated:,} had their answer already"
     lines[0] += f"; written to {out}."
@@ -165,6 +176,7 @@ def record(
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
         result = campaign.record(outcomes, correct=correct, reason=reason, kind=kind, report=report)
+        goes_on = campaign.situation().condition == "open"
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
         held = [dict(zip(keys, row, strict=True)) for row in result.held]
@@ -177,7 +189,8 @@ def record(
         if result.corrected:
             say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
         if result.late:
-            say(f"{result.late:,} are of closed waves; they enter the next estimate.")
+            end = "they enter the next estimate" if goes_on else "no estimate is to come for them"
+            say(f"{result.late:,} are of closed waves; {end}.")
         if result.held:
             columns = ["line", "unit", "verdict", "reason"]
             show(

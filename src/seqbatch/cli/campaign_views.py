@@ -54,7 +54,10 @@ def status(
     columns = ["wave", "action", "units", "holdout", "outcomes", "mean", "weighted mean", "± se"]
     show("Actions", columns, rows, False)
     if now.conflicts or now.quarantined:
-        say(f"Held rows: {now.conflicts:,} conflicts, {now.quarantined:,} quarantined.")
+        say(
+            f"Rows held so far, each as often as it came: {now.conflicts:,} conflicts, "
+            f"{now.quarantined:,} quarantined."
+        )
     for note in now.notes:
         say(f"Note: {note}.")
     say(f"State {now.state}")
@@ -73,8 +76,9 @@ def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
             now = Campaign.open(name, store=base).situation()
             wave = min(now.wave, len(now.sizes))
             rows.append([name, now.condition, wave, len(now.sizes), now.assigned, now.sequence])
+        label = base.label
         base.close()
-    show(store, ["campaign", "condition", "wave", "waves", "units", "events"], rows, as_json)
+    show(label, ["campaign", "condition", "wave", "waves", "units", "events"], rows, as_json)
 
 
 @app.command("show-event")

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
@@ -97,10 +98,11 @@ def show(
     if as_json:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=1))
         return
-    table = Table(title=title, title_justify="left")
+    # Names and reasons are shown as they are: a bracket in one is no markup.
+    table = Table(title=Text(title, style="table.title"), title_justify="left")
     for index, column in enumerate(columns):
         numeric = right or (bool(rows) and isinstance(rows[0][index], int | float))
-        table.add_column(column, justify="right" if numeric else "left")
+        table.add_column(Text(column), justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
     console.print(table)
