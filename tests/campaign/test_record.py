@@ -185,3 +185,21 @@ def test_outcomes_before_any_unit(store):
     campaign = created(store)
     result = campaign.record(pl.DataFrame({"id": ["a"], "visit": [1.0]}))
     assert counts(result) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize("values", [
+    pl.Series([None] * 300, dtype=pl.Null),
+    pl.Series(range(300)).cast(pl.Duration("ms")),
+])  # fmt: skip
+def test_a_reward_column_of_the_wrong_type_is_held_whole(store, values):
+    campaign, rows = assigned(store, reward={"column": "visit"})
+    result = campaign.record(pl.DataFrame({"id": rows["id"], "visit": values}))
+    assert counts(result) == (0, 0, 0, 300)
+    assert result.held[-1][3].startswith("visit must be numbers; received")
+
+
+def test_outcome_ids_of_the_wrong_type_are_held_whole(store):
+    campaign, rows = assigned(store, outcome="order")
+    result = campaign.record(rows.with_columns(order=pl.lit(1.5)))
+    assert counts(result) == (0, 0, 0, 300)
+    assert result.held[-1][3].startswith("order must be text or whole numbers; received")
