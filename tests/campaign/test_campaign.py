@@ -8,7 +8,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
-from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, units
+from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 
 
 def test_three_waves_end_to_end(store):
@@ -238,3 +238,22 @@ def test_events_that_never_were(store, tmp_path):
         with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
             campaign.export(tmp_path / "x.csv", at=at)
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_waves_that_never_were_cannot_be_closed(store):
+    campaign = created(store)
+    campaign.assign(units(300))
+    campaign.close(force=True, reason="a try")
+    for number in (0, -1, 3):
+        with pytest.raises(CampaignStateError, match=f"wave {number} of .* the open one is 2"):
+            campaign.close(wave=number)
+
+
+def test_a_share_of_outcomes_that_is_met_exactly(store):
+    campaign = small(store, missing=0.55, grid={"sizes": [100, 100]})
+    ids = campaign.assign(units(100)).table["id"].to_pylist()
+    campaign.record(pl.DataFrame({"id": ids[:54], "y": [1.0] * 54}))
+    with pytest.raises(CampaignStateError, match=r"54 of its 100 units \(54.0%\); at least 55.0%"):
+        campaign.close()
+    campaign.record(pl.DataFrame({"id": ids[54:55], "y": [1.0]}))
+    assert sum(campaign.close().observed.values()) == 55

@@ -1,5 +1,6 @@
 """End a wave: look at what came back, re-estimate, open the next."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,7 +109,7 @@ class Closing:
     def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
         """Close the open wave, or answer again for one that is closed."""
         now = self.now
-        if wave is not None and wave <= len(now.closes):
+        if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._events[now.closes[wave - 1] - 1])
         self._refuse_wrong_wave(wave)
         now.require_open()
@@ -121,9 +122,8 @@ class Closing:
     def _refuse_wrong_wave(self, wave: int | None) -> None:
         now = self.now
         if wave is not None and wave != now.wave:
-            raise CampaignStateError(
-                f"wave {wave} of campaign {now.name} is not open; the open one is {now.wave}."
-            )
+            opened = "none is" if now.finished else f"the open one is {now.wave}"
+            raise CampaignStateError(f"wave {wave} of campaign {now.name} is not open; {opened}.")
         if not now.finished and not now.units[now.wave - 1] and not now.aborted:
             past = ""
             if now.closes:
@@ -140,7 +140,8 @@ class Closing:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} takes {now.left:,} more units. {advice}"
             )
-        if outcomes < now.spec.missing * units:
+        # The product of a share and a count may miss the whole number that is meant.
+        if outcomes < math.ceil(now.spec.missing * units - 1e-9):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
                 f"{units:,} units ({outcomes / units:.1%}); at least {now.spec.missing:.1%} are "
