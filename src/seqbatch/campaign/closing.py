@@ -19,6 +19,12 @@ from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
 from seqbatch.errors import CampaignStateError
 
+#: What is said where a test cannot be made.
+UNTESTED = {
+    "missingness": "too few to test whether outcomes are missing alike under every action",
+    "allocation": "too few to test whether actions were given as often as logged",
+}
+
 
 @dataclass(frozen=True)
 class Closed:
@@ -76,25 +82,46 @@ class Closed:
 
 @dataclass(frozen=True)
 class Tally:
-    """Units and outcomes of one wave, by action."""
+    """Units of one wave with an outcome and without, by action."""
 
-    assigned: NDArray[np.int64]
-    observed: NDArray[np.int64]
-    allocation: Allocation
+    seen: Allocation
+    missing: Allocation
+
+    @property
+    def allocation(self) -> Allocation:
+        """All units."""
+        return self.seen + self.missing
+
+    @property
+    def assigned(self) -> NDArray[np.int64]:
+        """Units."""
+        return self.seen.counts + self.missing.counts
+
+    @property
+    def observed(self) -> NDArray[np.int64]:
+        """Outcomes."""
+        return self.seen.counts
+
+    def tests(self) -> dict[str, Test]:
+        """Return the two tests by name."""
+        return {
+            "missingness": missingness(self.seen, self.missing),
+            "allocation": self.allocation.test(),
+        }
 
 
 def tally(change: Any, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
     actions = len(now.actions)
-    allocation = Allocation(actions)
-    observed = np.zeros(actions, dtype=np.int64)
+    counted = Tally(seen=Allocation(actions), missing=Allocation(actions))
     chunks = [extent.chunk for extent in change.extents() if extent.wave == wave]
     for chunk in change.unit_chunks(given=False, chunks=chunks):
         decided = Decided.of(unpack(chunk.decided))
-        allocation.add(decided.actions, decided.probabilities)
-        here = known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
-        observed += np.bincount(decided.actions[here], minlength=actions)
-    return Tally(allocation.counts, observed, allocation)
+        seen = np.zeros(chunk.count, dtype=np.bool_)
+        seen[known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first] = True
+        counted.seen.add(decided.actions[seen], decided.probabilities[seen])
+        counted.missing.add(decided.actions[~seen], decided.probabilities[~seen])
+    return counted
 
 
 class Closing:
@@ -172,10 +199,7 @@ class Closing:
         saved = replace(saved, hash=chain.state_hash(change.name, saved))
         change.add_state(saved)
         names = [action.name for action in now.actions]
-        tests = {
-            "missingness": missingness(counted.assigned, counted.observed).plain(),
-            "allocation": counted.allocation.test().plain(),
-        }
+        tests = counted.tests()
         by_action: dict[str, Any] = {
             "assigned": dict(zip(names, counted.assigned.tolist(), strict=True)),
             "observed": dict(zip(names, counted.observed.tolist(), strict=True)),
@@ -194,12 +218,15 @@ class Closing:
             payload={
                 "wave": now.wave,
                 **by_action,
-                **tests,
+                **{name: test.plain() for name, test in tests.items()},
                 "late": int((late.numbers < first).sum()),
                 "relearned": relearn,
                 "scaling": scaling,
                 "forced": forced,
-                "notes": notes(learner, state),
+                "notes": [
+                    *notes(learner, state),
+                    *(UNTESTED[name] for name, test in tests.items() if test.few),
+                ],
             },
             rows=[saved.hash],
         )
