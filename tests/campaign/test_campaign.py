@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.blobs import unpack
+from seqbatch.campaign.decisions import Decided
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 
@@ -257,3 +259,33 @@ def test_a_share_of_outcomes_that_is_met_exactly(store):
         campaign.close()
     campaign.record(pl.DataFrame({"id": ids[54:55], "y": [1.0]}))
     assert sum(campaign.close().observed.values()) == 55
+
+
+def test_late_outcomes_that_no_estimate_uses_are_not_said_to_be_used(store):
+    """The second of three waves closes on part 2 of the evidence; there is no part 3."""
+    campaign = created(store, policy={"kind": "BPE"})
+    table = campaign.assign(units(300)).table
+    rows = outcomes(table)
+    campaign.record(rows[:280])
+    campaign.close()
+    campaign.record(rows[280:])
+    with store.read("spring") as reader:
+        chunk = next(iter(reader.unit_chunks(given=False)))
+    used = int((Decided.of(unpack(chunk.decided)).groups[280:] == 1).sum())
+    assert 0 < used < 20
+    closed = run_wave(campaign, 2, start=300, count=200)[2]
+    assert closed.late == used
+    assert any(note.startswith(f"{20 - used} late outcomes") for note in closed.notes)
+    assert campaign.verify().sound
+
+
+def test_late_outcomes_of_retired_actions_are_not_said_to_be_used(store):
+    campaign = created(store)
+    rows = outcomes(campaign.assign(units(300)).table)
+    campaign.record(rows[:280])
+    campaign.close()
+    campaign.amend(reason="too dear", retire=["mail"])
+    table = campaign.assign(units(300)).table
+    late = table["action"].to_pylist()[280:]
+    campaign.record(rows[280:])
+    assert run_wave(campaign, 2, start=300, count=200)[2].late == 20 - late.count("mail") < 20

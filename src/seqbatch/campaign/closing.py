@@ -13,7 +13,7 @@ from seqbatch.campaign.checks import Allocation, Test, missingness
 from seqbatch.campaign.contract import Change, Event, StateRecord
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.features import learn_scaling
-from seqbatch.campaign.learning import closed, notes
+from seqbatch.campaign.learning import closed, notes, still_used
 from seqbatch.campaign.ledger import Ledger
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
@@ -24,6 +24,12 @@ UNTESTED = {
     "missingness": "too few to test whether outcomes are missing alike under every action",
     "allocation": "too few to test whether actions were given as often as logged",
 }
+
+#: What is said of late outcomes that nothing is learned from.
+UNUSED = (
+    "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
+    "of the evidence was fitted already or is not used, or their action is retired"
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Closed:
         Tests: are outcomes missing as often under every action, and were actions given as often
         as logged? A small p asks for a look before anything is believed.
     late
-        Outcomes of earlier waves that entered this estimate.
+        Outcomes of earlier waves, new since the last closing, that enter this estimate; under
+        sample splitting this one or one to come.
     relearned
         Whether a correction made it necessary to learn all waves anew.
     notes
@@ -180,13 +187,13 @@ class Closing:
         record = change.last_state()
         assert record is not None
         relearn = ledger.corrects_before(record.event, at=now.sequence)
-        late = ledger.first_known_after(record.event, at=now.sequence)
-        first = sum(now.units[: now.wave - 1])
         scaling = self._scaling()
         learner = replace(now, learned=scaling) if scaling is not None else now
+        before = unpack_state(record.content, now)
+        late, unused = self._late(ledger.first_known_after(record.event, at=now.sequence), before)
         state = closed(
             learner,
-            unpack_state(record.content, now),
+            before,
             lambda: change.unit_chunks(given=True),
             ledger,
             since=record.event,
@@ -219,17 +226,32 @@ class Closing:
                 "wave": now.wave,
                 **by_action,
                 **{name: test.plain() for name, test in tests.items()},
-                "late": int((late.numbers < first).sum()),
+                "late": late,
                 "relearned": relearn,
                 "scaling": scaling,
                 "forced": forced,
                 "notes": [
                     *notes(learner, state),
+                    *([UNUSED.format(unused)] if unused else []),
                     *(UNTESTED[name] for name, test in tests.items() if test.few),
                 ],
             },
             rows=[saved.hash],
         )
+
+    def _late(self, fresh: Ledger, state: Any) -> tuple[int, int]:
+        """Count the new outcomes of earlier waves: those that are used, and those that are not."""
+        now = self.now
+        late = fresh.within(0, sum(now.units[: now.wave - 1]))
+        if not len(late):
+            return 0, 0
+        used = 0
+        chunks = [extent.chunk for extent in self._change.extents() if extent.wave < now.wave]
+        for chunk in self._change.unit_chunks(given=False, chunks=chunks):
+            here = late.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
+            decided = Decided.of(unpack(chunk.decided)).take(here)
+            used += int(still_used(now, state, decided).sum())
+        return used, len(late) - used
 
     def _scaling(self) -> dict[str, tuple[float, float]] | None:
         """Return the scaling that the first wave teaches, None in later ones."""
