@@ -61,3 +61,30 @@ def run_all(store, **changes):
     for wave, (start, count) in enumerate([(0, 300), (300, 200), (500, 100)], start=1):
         run_wave(campaign, wave, start=start, count=count)
     return campaign
+
+
+SMALL = {
+    "name": "small", "seed": 3, "unit": "id", "actions": ["a", "b", "c"],
+    "reward": {"column": "y"}, "grid": {"sizes": [300, 300, 300]},
+    "features": {"numeric": {"age": "learn"}},
+}  # fmt: skip
+LEVELS = {"a": 9.0, "b": 10.0, "c": 11.0, "new": 10.0}
+
+
+def small(store, **changes):
+    return Campaign.create({**SMALL, **changes}, store=store)
+
+
+def small_wave(campaign, number, count=300, only=None):
+    """Assign and close a wave, with the outcomes of some actions only where they are named."""
+    table = pl.from_arrow(campaign.assign(units(count, start=1_000 * number)).table)
+    noise = np.random.default_rng(number).normal(0, 0.1, count)
+    levels = np.array([LEVELS[action] for action in table["action"]])
+    rows = pl.DataFrame({"id": table["id"], "y": levels + noise})
+    campaign.record(rows.filter(table["action"].is_in(only)) if only else rows)
+    campaign.close(force=True, reason="as it is")
+    return table
+
+
+def shares(table):
+    return dict(table["action"].value_counts(normalize=True).iter_rows())

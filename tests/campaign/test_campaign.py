@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.blobs import unpack
+from seqbatch.campaign.decisions import Decided
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
-from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, units
+from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 
 
 def test_three_waves_end_to_end(store):
@@ -238,3 +240,52 @@ def test_events_that_never_were(store, tmp_path):
         with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
             campaign.export(tmp_path / "x.csv", at=at)
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_waves_that_never_were_cannot_be_closed(store):
+    campaign = created(store)
+    campaign.assign(units(300))
+    campaign.close(force=True, reason="a try")
+    for number in (0, -1, 3):
+        with pytest.raises(CampaignStateError, match=f"wave {number} of .* the open one is 2"):
+            campaign.close(wave=number)
+
+
+def test_a_share_of_outcomes_that_is_met_exactly(store):
+    campaign = small(store, missing=0.55, grid={"sizes": [100, 100]})
+    ids = campaign.assign(units(100)).table["id"].to_pylist()
+    campaign.record(pl.DataFrame({"id": ids[:54], "y": [1.0] * 54}))
+    with pytest.raises(CampaignStateError, match=r"54 of its 100 units \(54.0%\); at least 55.0%"):
+        campaign.close()
+    campaign.record(pl.DataFrame({"id": ids[54:55], "y": [1.0]}))
+    assert sum(campaign.close().observed.values()) == 55
+
+
+def test_late_outcomes_that_no_estimate_uses_are_not_said_to_be_used(store):
+    """The second of three waves closes on part 2 of the evidence; there is no part 3."""
+    campaign = created(store, policy={"kind": "BPE"})
+    table = campaign.assign(units(300)).table
+    rows = outcomes(table)
+    campaign.record(rows[:280])
+    campaign.close()
+    campaign.record(rows[280:])
+    with store.read("spring") as reader:
+        chunk = next(iter(reader.unit_chunks(given=False)))
+    used = int((Decided.of(unpack(chunk.decided)).groups[280:] == 1).sum())
+    assert 0 < used < 20
+    closed = run_wave(campaign, 2, start=300, count=200)[2]
+    assert closed.late == used
+    assert any(note.startswith(f"{20 - used} late outcomes") for note in closed.notes)
+    assert campaign.verify().sound
+
+
+def test_late_outcomes_of_retired_actions_are_not_said_to_be_used(store):
+    campaign = created(store)
+    rows = outcomes(campaign.assign(units(300)).table)
+    campaign.record(rows[:280])
+    campaign.close()
+    campaign.amend(reason="too dear", retire=["mail"])
+    table = campaign.assign(units(300)).table
+    late = table["action"].to_pylist()[280:]
+    campaign.record(rows[280:])
+    assert run_wave(campaign, 2, start=300, count=200)[2].late == 20 - late.count("mail") < 20

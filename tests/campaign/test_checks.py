@@ -1,8 +1,10 @@
 """The two tests at a wave's end: right when all is well, and loud when it is not."""
 
 import numpy as np
+import pytest
 
 from seqbatch.campaign.checks import Allocation, missingness
+from seqbatch.campaign.checks import Test as Chi
 
 
 def p_values(count, forge):
@@ -35,12 +37,79 @@ def test_allocation_finds_units_that_were_redirected():
 def test_allocation_without_randomness_has_nothing_to_test():
     allocation = Allocation(2)
     allocation.add(np.array([0, 1]), np.eye(2))
-    assert allocation.test().p is None
+    assert allocation.test() == Chi(0.0, 0, None)
 
 
-def test_missingness():
-    assert missingness(np.array([100, 0]), np.array([90, 0])).p is None
-    assert missingness(np.array([100, 100]), np.array([100, 100])).p is None
-    test = missingness(np.array([1000, 1000, 10]), np.array([500, 900, 9]))
-    assert test.freedom == 2
-    assert test.suspicious
+def drawn(random, probabilities):
+    passed = probabilities.cumsum(axis=1) < random.random((len(probabilities), 1))
+    return np.minimum(passed.sum(axis=1), probabilities.shape[1] - 1)
+
+
+def told_apart(actions, probabilities, gone):
+    count = probabilities.shape[1]
+    seen, missing = Allocation(count), Allocation(count)
+    seen.add(actions[~gone], probabilities[~gone])
+    missing.add(actions[gone], probabilities[gone])
+    return missingness(seen, missing)
+
+
+def greedy_wave(random, *, units, floor, effect=0.0):
+    """Test a wave in which a unit's best action and its missing outcome depend on one number."""
+    x = random.normal(size=units)
+    probabilities = np.full((units, 4), floor)
+    probabilities[np.arange(units), np.digitize(x, [-1, 0, 1])] = 1 - 3 * floor
+    actions = drawn(random, probabilities)
+    gone = random.random(units) < 0.05 + 0.3 * (x > 1) + effect * (actions == 0)
+    return told_apart(actions, probabilities, gone), (actions, probabilities)
+
+
+@pytest.mark.parametrize(("units", "floor", "waves"), [(1_000, 0.05, 600), (5_000, 0.005, 300)])
+def test_levels_hold_where_units_differ(units, floor, waves):
+    random = np.random.default_rng(8)
+    found, shares = [], []
+    for _ in range(waves):
+        test, (actions, probabilities) = greedy_wave(random, units=units, floor=floor)
+        allocation = Allocation(4)
+        allocation.add(actions, probabilities)
+        found.append(test)
+        shares.append(allocation.test())
+    for tests in (found, shares):
+        made = np.array([test.p for test in tests if test.p is not None])
+        assert all(test.few for test in tests if test.p is None)
+        assert len(made) > 0.9 * waves
+        # A level of 0.01, or of 0.1, and three standard errors.
+        for level in (0.01, 0.1):
+            assert (made < level).mean() < level + 3 * np.sqrt(level * (1 - level) / len(made))
+
+
+def test_missingness_under_one_action_is_seen():
+    random = np.random.default_rng(9)
+    tests = [greedy_wave(random, units=4_000, floor=0.05, effect=0.3)[0] for _ in range(20)]
+    assert all(test.suspicious for test in tests)
+
+
+def test_rare_actions_are_counted_as_one():
+    random = np.random.default_rng(10)
+    probabilities = np.tile([0.0, 0.001, 0.003, 0.006, 0.495, 0.495], (1_000, 1))
+    allocation = Allocation(6)
+    allocation.add(drawn(random, probabilities), probabilities)
+    # 1 + 3 + 6 expected of the rarest three together, beside the other two.
+    assert allocation.test().freedom == 2
+
+
+def test_too_few_is_said():
+    random = np.random.default_rng(11)
+    even = np.full((100, 2), 0.5)
+    actions = drawn(random, even)
+    assert told_apart(actions, even, np.arange(100) < 3) == Chi(0.0, 0, None, few=True)
+    assert not told_apart(actions, even, np.arange(100) < 40).few
+    allocation = Allocation(2)
+    allocation.add(actions[:10], even[:10])
+    assert allocation.test().few
+
+
+def test_missingness_without_anything_missing_has_nothing_to_test():
+    even, actions = np.full((100, 2), 0.5), np.arange(100) % 2
+    assert told_apart(actions, even, np.zeros(100, dtype=bool)) == Chi(0.0, 0, None)
+    assert told_apart(actions, even, np.ones(100, dtype=bool)) == Chi(0.0, 0, None)
+    assert told_apart(actions, np.eye(2)[actions], actions == 0) == Chi(0.0, 0, None)

@@ -206,10 +206,12 @@ def test_a_wave_that_cannot_be_read_is_quarantined(store):
 
 
 @pytest.mark.parametrize("column", ["visit", "batch"])
-def test_a_column_of_dates_is_no_column_of_numbers(store, column):
+@pytest.mark.parametrize("kind", ["date32", "duration"])
+def test_a_column_of_times_is_no_column_of_numbers(store, column, kind):
     campaign, rows = assigned(store)
-    with pytest.raises(InvalidFileError, match="must be numbers; received date32"):
-        campaign.record(rows[:3].with_columns(pl.date(2024, 1, 2).alias(column)))
+    times = {"date32": pl.date(2024, 1, 2), "duration": pl.duration(days=1)}
+    with pytest.raises(InvalidFileError, match=f"must be numbers; received {kind}"):
+        campaign.record(rows[:3].with_columns(times[kind].alias(column)))
     assert len(campaign.events()) == 2
 
 
@@ -240,3 +242,18 @@ def test_columns_called_as_those_of_an_export(store, tmp_path):
     shown = pl.read_parquet(tmp_path / "o.parquet")
     assert shown["outcome reason"].to_list() == rows["visit"][:2].to_list()
     assert shown["batch"].to_list() == ["x1", "x2"]
+
+
+def test_a_reward_column_without_a_value_is_held_whole(store):
+    campaign, rows = assigned(store, reward={"column": "visit"})
+    nothing = pl.Series([None] * 300, dtype=pl.Null)
+    result = campaign.record(pl.DataFrame({"id": rows["id"], "visit": nothing}))
+    assert counts(result) == (0, 0, 0, 300)
+    assert result.held[-1][3].startswith("visit must be numbers; received")
+
+
+def test_outcome_ids_of_the_wrong_type_are_held_whole(store):
+    campaign, rows = assigned(store, outcome="order")
+    result = campaign.record(rows.with_columns(order=pl.lit(1.5)))
+    assert counts(result) == (0, 0, 0, 300)
+    assert result.held[-1][3].startswith("order must be text or whole numbers; received")

@@ -92,13 +92,14 @@ class Amending:
         """Return the sizes of all waves, the closed ones as they were planned."""
         now = self.now
         past, ahead = list(now.sizes[: now.wave - 1]), list(now.sizes[now.wave - 1 :])
+        assigned = sum(now.units[: now.wave - 1])
         if sizes is not None:
             ahead = [arguments.integer("sizes", size) for size in sizes]
         if units is not None:
-            left = arguments.integer("units", units) - sum(past)
+            left = arguments.integer("units", units) - assigned
             if not ahead or left < len(ahead):
                 raise InvalidArgumentError(
-                    "units", f"at least {sum(past) + max(len(ahead), 1):,} with {len(ahead)} waves "
+                    "units", f"at least {assigned + max(len(ahead), 1):,} with {len(ahead)} waves "
                     "to come", units,
                 )  # fmt: skip
             total, ends = sum(ahead), [0]
@@ -117,6 +118,7 @@ class Amending:
                 raise InvalidArgumentError(
                     "add", f"a name not among {', '.join(names)}", action.name
                 )
+            names.append(action.name)
             if tuple(action.features) != tuple(now.actions[0].features):
                 wanted = ", ".join(now.actions[0].features) or "none"
                 raise InvalidArgumentError(
@@ -125,6 +127,11 @@ class Amending:
                 )  # fmt: skip
         given = [names[number] for number in now.active]
         for name in retire:
+            if now.fixed is not None and name == names[now.fixed]:
+                raise InvalidArgumentError(
+                    "retire", "another action than the one that the policy gives to everybody",
+                    repr(name),
+                )  # fmt: skip
             if name not in given:
                 raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
 

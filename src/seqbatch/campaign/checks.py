@@ -1,4 +1,9 @@
-"""Is the wave what it should be? Outcomes missing alike, and actions given as often as logged."""
+"""Is the wave what it should be? Outcomes missing alike, and actions given as often as logged.
+
+Both tests compare the actions that units got with the probabilities that were logged for them, and
+hold their level whatever units and probabilities have to do with each other. Actions that are too
+rare for a chi-square are counted as one.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,15 +15,22 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: Below this a test says that chance alone is not a likely reason.
 SMALL = 0.001
+#: A count is tested where its variance is at least this many times one unit's largest share in it:
+#: below, a chi-square is no fair description of chance.
+ENOUGH = 5.0
 
 
 @dataclass(frozen=True)
 class Test:
-    """A chi-square test: its statistic, degrees of freedom, and p-value (None without freedom)."""
+    """A chi-square test: its statistic, degrees of freedom, and p-value (None without freedom).
+
+    `few` says that there was something to test, but that too few units had a part in it.
+    """
 
     statistic: float
     freedom: int
     p: float | None
+    few: bool = False
 
     @property
     def suspicious(self) -> bool:
@@ -27,25 +39,9 @@ class Test:
 
     def plain(self) -> dict[str, float | int | None]:
         """Return it as plain values."""
-        return {"statistic": self.statistic, "freedom": self.freedom, "p": self.p}
-
-
-def missingness(assigned: Integers, observed: Integers) -> Test:
-    """Test whether outcomes are missing as often under every action.
-
-    >>> missingness(np.array([1000, 1000]), np.array([900, 899])).suspicious
-    False
-    >>> missingness(np.array([1000, 1000]), np.array([900, 700])).suspicious
-    True
-    """
-    given = assigned > 0
-    table = np.array([observed[given], (assigned - observed)[given]], dtype=np.float64)
-    table = table[table.sum(axis=1) > 0]
-    if len(table) < 2 or table.shape[1] < 2:
-        return Test(0.0, 0, None)
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
-    statistic = float(((table - expected) ** 2 / expected).sum())
-    return _tested(statistic, table.shape[1] - 1)
+        return {
+            "statistic": self.statistic, "freedom": self.freedom, "p": self.p, "few": self.few,
+        }  # fmt: skip
 
 
 class Allocation:
@@ -60,26 +56,101 @@ class Allocation:
         self.expected = np.zeros(actions)
         self._products = np.zeros((actions, actions))
 
+    @property
+    def units(self) -> int:
+        """How many units were taken in."""
+        return int(self.counts.sum())
+
+    @property
+    def gap(self) -> Floats:
+        """The counts, less what was expected of them."""
+        return self.counts - self.expected
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the counts under the logged probabilities."""
+        return np.diag(self.expected) - self._products
+
     def add(self, actions: Integers, probabilities: Floats) -> None:
         """Take in some units."""
         self.counts += np.bincount(actions, minlength=len(self.counts))
         self.expected += probabilities.sum(axis=0)
         self._products += np.einsum("na,nb->ab", probabilities, probabilities)
 
+    def __add__(self, other: "Allocation") -> "Allocation":
+        both = Allocation(len(self.counts))
+        both.counts = self.counts + other.counts
+        both.expected = self.expected + other.expected
+        both._products = self._products + other._products
+        return both
+
     def test(self) -> Test:
         """Test the counts against what was expected of them."""
-        covariance = np.diag(self.expected) - self._products
-        values, vectors = np.linalg.eigh(covariance)
-        kept = values > max(values.max(), 1.0) * 1e-9 * len(values)
-        gap = vectors.T @ (self.counts - self.expected)
-        statistic = float((gap[kept] ** 2 / values[kept]).sum())
-        return _tested(statistic, int(kept.sum()))
+        return _tested(self.gap, self.covariance, largest=1.0)
 
 
-def _tested(statistic: float, freedom: int) -> Test:
-    if freedom == 0:
-        return Test(statistic, 0, None)
+def missingness(seen: Allocation, missing: Allocation) -> Test:
+    """Test whether outcomes are missing as often under every action.
+
+    Units differ in how often their outcomes are missing, and in their probabilities: the two may
+    go together without any action being at fault. What is tested is whether, among units of the
+    same probabilities, those without an outcome got other actions than those with one. With m the
+    share that is missing, a unit counts 1 - m where its outcome is missing and -m where it is not;
+    given these, the actions alone are left to chance, and their probabilities are known.
+
+    Parameters
+    ----------
+    seen, missing
+        The units with and without an outcome.
+
+    Examples
+    --------
+    >>> seen, missing = Allocation(2), Allocation(2)
+    >>> even = np.full((1000, 2), 0.5)
+    >>> seen.add(np.repeat([0, 1], [450, 350]), even[:800])
+    >>> missing.add(np.repeat([0, 1], [50, 150]), even[:200])
+    >>> missingness(seen, missing).suspicious
+    True
+    """
+    units = seen.units + missing.units
+    if not (seen.units and missing.units):
+        return Test(0.0, 0, None)
+    share = missing.units / units
+    gap = (1 - share) * missing.gap - share * seen.gap
+    covariance = (1 - share) ** 2 * missing.covariance + share**2 * seen.covariance
+    return _tested(gap, covariance, largest=max(1 - share, share) ** 2)
+
+
+def _tested(gap: Floats, covariance: Floats, *, largest: float) -> Test:
+    """Test a gap of known covariance; `largest` is the square of the most that one unit adds."""
+    least = ENOUGH * largest
+    pooled = _pooled(gap, covariance, least)
+    if pooled is None:
+        return Test(0.0, 0, None, few=bool(covariance.diagonal().max() > 1e-9 * largest))
     from scipy.stats import chi2
 
+    gap, covariance = pooled
+    values, vectors = np.linalg.eigh(covariance)
+    # The counts sum to a constant, and may do so nearly within parts of the actions.
+    kept = values >= least
+    along = vectors.T @ gap
+    statistic, freedom = float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
     p = float(chi2.sf(statistic, freedom))
     return Test(statistic, freedom, p if math.isfinite(p) else None)
+
+
+def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floats] | None:
+    """Count the rarest actions as one until no variance is below `least`; None where all are."""
+    variances = covariance.diagonal()
+    lacking = int((variances < least).sum())
+    if not lacking:
+        return gap, covariance
+    order = np.argsort(variances, kind="stable")
+    gap, covariance = gap[order], covariance[np.ix_(order, order)]
+    together = covariance.cumsum(axis=0).cumsum(axis=1).diagonal()
+    enough = np.flatnonzero(together[lacking - 1 : -1] >= least)
+    if not len(enough):
+        return None
+    starts = [0, *range(lacking + int(enough[0]), len(gap))]
+    covariance = np.add.reduceat(np.add.reduceat(covariance, starts, axis=0), starts, axis=1)
+    return np.add.reduceat(gap, starts), covariance

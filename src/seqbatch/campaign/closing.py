@@ -1,5 +1,6 @@
 """End a wave: look at what came back, re-estimate, open the next."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +13,23 @@ from seqbatch.campaign.checks import Allocation, Test, missingness
 from seqbatch.campaign.contract import Change, Event, StateRecord
 from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.features import learn_scaling
-from seqbatch.campaign.learning import closed, notes
+from seqbatch.campaign.learning import closed, notes, still_used
 from seqbatch.campaign.ledger import Ledger
 from seqbatch.campaign.logbook import Logbook
 from seqbatch.campaign.situation import Situation, situation
 from seqbatch.errors import CampaignStateError
+
+#: What is said where a test cannot be made.
+UNTESTED = {
+    "missingness": "too few to test whether outcomes are missing alike under every action",
+    "allocation": "too few to test whether actions were given as often as logged",
+}
+
+#: What is said of late outcomes that nothing is learned from.
+UNUSED = (
+    "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
+    "of the evidence was fitted already or is not used, or their action is retired"
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,8 @@ class Closed:
         Tests: are outcomes missing as often under every action, and were actions given as often
         as logged? A small p asks for a look before anything is believed.
     late
-        Outcomes of earlier waves that entered this estimate.
+        Outcomes of earlier waves, new since the last closing, that enter this estimate; under
+        sample splitting this one or one to come.
     relearned
         Whether a correction made it necessary to learn all waves anew.
     notes
@@ -75,25 +89,46 @@ class Closed:
 
 @dataclass(frozen=True)
 class Tally:
-    """Units and outcomes of one wave, by action."""
+    """Units of one wave with an outcome and without, by action."""
 
-    assigned: NDArray[np.int64]
-    observed: NDArray[np.int64]
-    allocation: Allocation
+    seen: Allocation
+    missing: Allocation
+
+    @property
+    def allocation(self) -> Allocation:
+        """All units."""
+        return self.seen + self.missing
+
+    @property
+    def assigned(self) -> NDArray[np.int64]:
+        """Units."""
+        return self.seen.counts + self.missing.counts
+
+    @property
+    def observed(self) -> NDArray[np.int64]:
+        """Outcomes."""
+        return self.seen.counts
+
+    def tests(self) -> dict[str, Test]:
+        """Return the two tests by name."""
+        return {
+            "missingness": missingness(self.seen, self.missing),
+            "allocation": self.allocation.test(),
+        }
 
 
 def tally(change: Any, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
     actions = len(now.actions)
-    allocation = Allocation(actions)
-    observed = np.zeros(actions, dtype=np.int64)
+    counted = Tally(seen=Allocation(actions), missing=Allocation(actions))
     chunks = [extent.chunk for extent in change.extents() if extent.wave == wave]
     for chunk in change.unit_chunks(given=False, chunks=chunks):
         decided = Decided.of(unpack(chunk.decided))
-        allocation.add(decided.actions, decided.probabilities)
-        here = known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
-        observed += np.bincount(decided.actions[here], minlength=actions)
-    return Tally(allocation.counts, observed, allocation)
+        seen = np.zeros(chunk.count, dtype=np.bool_)
+        seen[known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first] = True
+        counted.seen.add(decided.actions[seen], decided.probabilities[seen])
+        counted.missing.add(decided.actions[~seen], decided.probabilities[~seen])
+    return counted
 
 
 class Closing:
@@ -108,7 +143,7 @@ class Closing:
     def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
         """Close the open wave, or answer again for one that is closed."""
         now = self.now
-        if wave is not None and wave <= len(now.closes):
+        if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._events[now.closes[wave - 1] - 1])
         self._refuse_wrong_wave(wave)
         now.require_open()
@@ -121,9 +156,8 @@ class Closing:
     def _refuse_wrong_wave(self, wave: int | None) -> None:
         now = self.now
         if wave is not None and wave != now.wave:
-            raise CampaignStateError(
-                f"wave {wave} of campaign {now.name} is not open; the open one is {now.wave}."
-            )
+            opened = "none is" if now.finished else f"the open one is {now.wave}"
+            raise CampaignStateError(f"wave {wave} of campaign {now.name} is not open; {opened}.")
         if not now.finished and not now.units[now.wave - 1] and not now.aborted:
             past = ""
             if now.closes:
@@ -140,7 +174,8 @@ class Closing:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} takes {now.left:,} more units. {advice}"
             )
-        if outcomes < now.spec.missing * units:
+        # The product of a share and a count may miss the whole number that is meant.
+        if outcomes < math.ceil(now.spec.missing * units - 1e-9):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
                 f"{units:,} units ({outcomes / units:.1%}); at least {now.spec.missing:.1%} are "
@@ -152,13 +187,13 @@ class Closing:
         record = change.last_state()
         assert record is not None
         relearn = ledger.corrects_before(record.event, at=now.sequence)
-        late = ledger.first_known_after(record.event, at=now.sequence)
-        first = sum(now.units[: now.wave - 1])
         scaling = self._scaling()
         learner = replace(now, learned=scaling) if scaling is not None else now
+        before = unpack_state(record.content, now)
+        late, unused = self._late(ledger.first_known_after(record.event, at=now.sequence), before)
         state = closed(
             learner,
-            unpack_state(record.content, now),
+            before,
             lambda: change.unit_chunks(given=True),
             ledger,
             since=record.event,
@@ -171,10 +206,7 @@ class Closing:
         saved = replace(saved, hash=chain.state_hash(change.name, saved))
         change.add_state(saved)
         names = [action.name for action in now.actions]
-        tests = {
-            "missingness": missingness(counted.assigned, counted.observed).plain(),
-            "allocation": counted.allocation.test().plain(),
-        }
+        tests = counted.tests()
         by_action: dict[str, Any] = {
             "assigned": dict(zip(names, counted.assigned.tolist(), strict=True)),
             "observed": dict(zip(names, counted.observed.tolist(), strict=True)),
@@ -193,15 +225,33 @@ class Closing:
             payload={
                 "wave": now.wave,
                 **by_action,
-                **tests,
-                "late": int((late.numbers < first).sum()),
+                **{name: test.plain() for name, test in tests.items()},
+                "late": late,
                 "relearned": relearn,
                 "scaling": scaling,
                 "forced": forced,
-                "notes": notes(learner, state),
+                "notes": [
+                    *notes(learner, state),
+                    *([UNUSED.format(unused)] if unused else []),
+                    *(UNTESTED[name] for name, test in tests.items() if test.few),
+                ],
             },
             rows=[saved.hash],
         )
+
+    def _late(self, fresh: Ledger, state: Any) -> tuple[int, int]:
+        """Count the new outcomes of earlier waves: those that are used, and those that are not."""
+        now = self.now
+        late = fresh.within(0, sum(now.units[: now.wave - 1]))
+        if not len(late):
+            return 0, 0
+        used = 0
+        chunks = [extent.chunk for extent in self._change.extents() if extent.wave < now.wave]
+        for chunk in self._change.unit_chunks(given=False, chunks=chunks):
+            here = late.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
+            decided = Decided.of(unpack(chunk.decided)).take(here)
+            used += int(still_used(now, state, decided).sum())
+        return used, len(late) - used
 
     def _scaling(self) -> dict[str, tuple[float, float]] | None:
         """Return the scaling that the first wave teaches, None in later ones."""

@@ -39,7 +39,7 @@ def texts(column: Any) -> tuple[list[str], dict[int, str]]:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if not _texty(kind):
-        return [""] * len(column), {0: f"must be text or whole numbers; received {kind}"}
+        return [""] * len(column), _every(column, f"must be text or whole numbers; received {kind}")
     values: list[Any] = column.cast(pa.string()).to_pylist()
     wrong = {}
     if column.null_count or "" in values:
@@ -57,14 +57,30 @@ def numbers(column: Any) -> tuple[Floats, dict[int, str]]:
         return _parsed(column)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        return np.zeros(len(column)), {0: f"must be numbers; received {kind}"}
+    elif not holds_numbers(kind):
+        values = np.full(len(column), np.nan)
+        return values, _every(column, f"must be numbers; received {kind}")
     if column.null_count:
         missing = np.asarray(column.is_null())
         values = column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
         return values, {**_unfit(values), **{int(r): "is missing" for r in np.flatnonzero(missing)}}
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values, _unfit(values)
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Say whether values of a type are numbers, or may be read as such."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+    )
 
 
 def categories(column: Any) -> tuple[Any, dict[int, str]]:
@@ -83,6 +99,11 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
         rows = np.flatnonzero(encoded.indices.to_numpy() == place)
         wrong = {int(r): "is missing" for r in rows}
     return encoded, wrong
+
+
+def _every(column: Any, reason: str) -> dict[int, str]:
+    """Say the same of every row: each of them is judged by itself."""
+    return dict.fromkeys(range(len(column)), reason)
 
 
 def _texty(kind: Any) -> bool:

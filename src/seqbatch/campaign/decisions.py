@@ -7,6 +7,10 @@ action a, whichever way it came about, is therefore
     holdout / K + (1 - holdout) (floor + (1 - K floor) p_a)
 
 with p_a the policy's own, and that is what is logged.
+
+A greedy policy takes what it knows nothing about to be worth 0, which would be the best there is
+where all rewards are negative. Where each action has a model of its own, it therefore chooses
+among those that its estimate has outcomes of.
 """
 
 from dataclasses import dataclass
@@ -19,8 +23,8 @@ from numpy.typing import NDArray
 from seqbatch.campaign.draws import Draws
 from seqbatch.campaign.situation import Situation
 from seqbatch.core import Contexts
-from seqbatch.policies import Policy
-from seqbatch.policies.base import pick, uniformly
+from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Decision, EpsilonGreedy, Policy
+from seqbatch.policies.base import highest, pick, uniformly
 
 Floats = NDArray[np.float64]
 #: Units scored together: under a shared model a unit has a vector for each action.
@@ -125,7 +129,8 @@ def _mixed(
     count, options = len(contexts), len(now.active)
     holdout, floor = now.spec.holdout, now.floor
     decision = policy.assign(state, contexts, draws.choice, places)
-    mixed = floor + (1 - options * floor) * decision.probabilities
+    own = _preferred(now, policy, state, decision, draws)
+    mixed = floor + (1 - options * floor) * own
     held = draws.holdout < holdout
     actions = np.where(
         held, uniformly(count, options, draws.choice)[0], pick(mixed, draws.choice)[0]
@@ -140,6 +145,29 @@ def _mixed(
         holdout=held,
         groups=decision.groups,
     )
+
+
+def _preferred(
+    now: Situation, policy: Policy, state: Any, decision: Decision, draws: Draws
+) -> Floats:
+    """Return the policy's probabilities, a greedy one's among the actions that it knows of."""
+    if now.spec.model == "shared" or state.batch == 1:
+        return decision.probabilities
+    if not isinstance(policy, SBPE | BPE | LBGL | RBGL):
+        return decision.probabilities
+    # Sample splitting: the estimate in use is of one part of the evidence.
+    part = state.batch - 2 if isinstance(policy, BPE) else 0
+    known = state.evidence[part].count > 0
+    if known.all():
+        return decision.probabilities
+    count, options = decision.probabilities.shape
+    if not known.any():
+        return uniformly(count, options, draws.choice)[1]
+    scores = np.where(known, decision.scores, -np.inf)
+    best = highest(scores, policy.ties, draws.choice)[1]
+    explored = policy.epsilon if isinstance(policy, EpsilonGreedy) else 0.0
+    mixed: Floats = (1 - explored) * best + explored / options
+    return mixed
 
 
 def joined(pieces: list[Decided]) -> Decided:

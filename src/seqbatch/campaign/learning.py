@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seqbatch.campaign.blobs import unpack
 from seqbatch.campaign.contract import UnitChunk
@@ -12,7 +13,7 @@ from seqbatch.campaign.decisions import BLOCK, Decided
 from seqbatch.campaign.ledger import Ledger
 from seqbatch.campaign.situation import Situation
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.policies import Feedback, Policy
+from seqbatch.policies import BPE, Feedback, Policy
 
 #: Yields the chunks of units, with what was given, each time it is called.
 Chunks = Callable[[], Iterable[UnitChunk]]
@@ -62,6 +63,17 @@ def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> A
                 state = _learned(now, policy, state, chunk, known)
         state = _closed(policy, state)
     return state
+
+
+def still_used(now: Situation, state: Any, decided: Decided) -> NDArray[np.bool_]:
+    """Say for each unit whether its outcome, coming now, has a part in any estimate to come."""
+    used = (decided.groups >= 0) & (decided.groups < len(state.evidence))
+    # Sample splitting: part m of the evidence is fitted once, as wave m closes.
+    if isinstance(now.made_policy(), BPE):
+        used &= decided.groups >= now.wave - 1
+    if now.spec.model != "shared":
+        used &= ~np.isin(decided.actions, list(now.retired))
+    return used
 
 
 def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outcomes: Ledger) -> Any:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from seqbatch.campaign import chain
 from seqbatch.campaign.blobs import pack, unpack
+from seqbatch.campaign.columns import holds_numbers, texts
 from seqbatch.campaign.columns import numbers as parsed
-from seqbatch.campaign.columns import texts
 from seqbatch.campaign.contract import Change, Extent, OutcomeChunk, Reader
 from seqbatch.campaign.files import Source
 from seqbatch.campaign.ledger import DUPLICATE, QUARANTINED, VERDICTS, accepted
@@ -133,10 +133,10 @@ class Recording:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
         for name in (self._now.spec.reward.column, BATCH):
             if name in batch.schema.names and name != self._now.spec.outcome:
-                # Of no rows nothing can be wrong but the type.
-                _, wrong = parsed(batch.column(name).slice(0, 0))
-                if wrong:
-                    problem = (0, name, wrong[0])
+                kind = batch.column(name).type
+                # A column of nothing at all is one of missing values, each held by itself.
+                if not (holds_numbers(kind) or pa.types.is_null(kind)):
+                    problem = (0, name, f"must be numbers; received {kind}")
                     raise InvalidFileError(source.name, [problem], "nothing was recorded")
 
     def _batch(self, batch: Any, lines: Integers) -> None:

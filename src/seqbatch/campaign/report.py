@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.contract import Event
-from seqbatch.campaign.standing import Status
+from seqbatch.campaign.standing import ActionRow, Status
 
 if TYPE_CHECKING:
     import altair as alt
@@ -54,11 +54,15 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
         ),
         "<h2>Actions</h2><p>The weighted mean is what the outcome would be if every unit of the "
         "wave got the action, by the logged probabilities; raw, without any correction for looking "
-        "at several actions or waves.</p>",
+        "at several actions or waves. It is left out where some units could not get the action."
+        f"{_compared(status.control)}</p>",
         _table(
-            ["action", "wave", "units", "holdout", "outcomes", "mean", "weighted mean", "± se"],
+            ["action", "wave", "units", "holdout", "outcomes", "mean", "weighted mean", "± se",
+             *(["less control", "± se"] if status.control else [])],
             [
-                [r.action, r.wave, r.units, r.holdout, r.outcomes, r.mean, r.weighted, r.error]
+                [named(r.action, status.control), r.wave, r.units, r.holdout, r.outcomes, r.mean,
+                 r.weighted, r.error,
+                 *([r.difference, r.difference_error] if status.control else [])]
                 for r in status.actions
             ],
         ),
@@ -87,8 +91,8 @@ def picture(status: Status) -> "alt.HConcatChart":
             "place": names.index(row.action),
             "units": row.units,
             "mean": row.weighted,
-            "low": None if row.weighted is None else row.weighted - 1.96 * (row.error or 0.0),
-            "high": None if row.weighted is None else row.weighted + 1.96 * (row.error or 0.0),
+            "low": _moved(row, -1.96),
+            "high": _moved(row, 1.96),
         }
         for row in status.actions
     ]
@@ -113,7 +117,8 @@ def picture(status: Status) -> "alt.HConcatChart":
     place = alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("action:N", sort=names)
     seen = base.transform_filter("isValid(datum.mean)")
-    spread = seen.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
+    sure = seen.transform_filter("isValid(datum.low)")
+    spread = sure.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
@@ -124,6 +129,26 @@ def picture(status: Status) -> "alt.HConcatChart":
         (spread + means).properties(width=360, height=280, title="What came back"),
     )
     return chart
+
+
+def _moved(row: ActionRow, errors: float) -> float | None:
+    if row.weighted is None or row.error is None:
+        return None
+    return row.weighted + errors * row.error
+
+
+def named(action: str, control: str | None) -> str:
+    """Return an action's name as it is shown, the control marked."""
+    return f"{action} (control)" if action == control else action
+
+
+def _compared(control: str | None) -> str:
+    if control is None:
+        return ""
+    return (
+        f" Less control: the weighted mean less that of {html.escape(control)} in the same wave, "
+        "where both are known."
+    )
 
 
 def _policy(policy: dict[str, Any]) -> str:

@@ -75,6 +75,11 @@ class Situation:
         return tuple(n for n in range(len(self.actions)) if n not in self.retired)
 
     @property
+    def fixed(self) -> int | None:
+        """The number of the action that everybody gets, None where the policy is another."""
+        return int(self.policy["action"]) if self.policy["kind"] == "FixedAction" else None
+
+    @property
     def finished(self) -> bool:
         """Whether no wave is left."""
         return self.wave > len(self.sizes)
@@ -117,8 +122,11 @@ class Situation:
         )
 
     def made_policy(self) -> Policy:
-        """Return the policy."""
-        return make_policy(self.policy)
+        """Return the policy, a fixed action by its place among those that are given."""
+        if (fixed := self.fixed) is None:
+            return make_policy(self.policy)
+        place = sum(number < fixed for number in self.active)
+        return make_policy({**self.policy, "action": place})
 
     def require_open(self) -> None:
         """Refuse what only an open campaign allows."""

@@ -1,6 +1,7 @@
 """A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ from seqbatch.campaign.decisions import Decided
 from seqbatch.campaign.learning import notes
 from seqbatch.campaign.ledger import CONFLICT, QUARANTINED, Ledger
 from seqbatch.campaign.situation import Situation, events_until, situation
+
+#: What is said where a weighted mean would claim what the wave cannot show.
+UNKNOWN = (
+    "where some units of a wave could not get an action, nothing tells what it would do for all of "
+    "them; its weighted mean is left out"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,10 @@ class ActionRow:
 
     `mean` is the plain mean of the outcomes seen. `weighted` is the inverse-probability-weighted
     mean, what the outcome would be if all units of the wave got this action, with its standard
-    error; None where no outcome was seen. It takes outcomes to be missing at random.
+    error. It takes outcomes to be missing at random. It is None where no outcome was seen, and
+    where `least`, the smallest probability of the action for any unit of the wave, is 0: nothing
+    tells what the action would do for a unit that could not get it. The error takes two outcomes.
+    `difference` is the weighted mean less the control's, with its standard error.
     """
 
     wave: int
@@ -42,6 +52,9 @@ class ActionRow:
     mean: float | None
     weighted: float | None
     error: float | None
+    least: float
+    difference: float | None = None
+    difference_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,8 @@ class Status:
         How many units the open wave still takes; None where the calendar decides.
     policy
         The policy's name and parameters.
+    control
+        The action that the others are compared with, None where none was declared.
     waves, actions
         The waves, and every action in every wave.
     conflicts, quarantined
@@ -72,6 +87,7 @@ class Status:
     wave: int
     left: int | None
     policy: dict[str, Any]
+    control: str | None
     waves: tuple[Wave, ...]
     actions: tuple[ActionRow, ...]
     conflicts: int
@@ -98,6 +114,14 @@ def status(reader: Reader, *, at: int | None = None) -> Status:
         wave.add(decided, here.numbers - chunk.first, here.values)
         made.append(digest(chunk.given, chunk.decided))
     record = [state for state in reader.states() if state.event <= now.sequence][-1]
+    actions = tuple(
+        row
+        for number in sorted(sums)
+        for row in compared(sums[number].rows(now, number), now.spec.control)
+    )
+    said = notes(now, unpack_state(record.content, now)) if now.closes else []
+    if any(row.outcomes and not row.least for row in actions):
+        said.append(UNKNOWN)
     held = {
         verdict: sum(event.counts[verdict] for event in events if event.kind == "record")
         for verdict in (CONFLICT, QUARANTINED)
@@ -108,11 +132,12 @@ def status(reader: Reader, *, at: int | None = None) -> Status:
         wave=now.wave,
         left=now.left,
         policy=now.policy,
+        control=now.spec.control,
         waves=tuple(_wave(now, number, sums.get(number)) for number in _numbers(now)),
-        actions=tuple(row for number in sorted(sums) for row in sums[number].rows(now, number)),
+        actions=actions,
         conflicts=held[CONFLICT],
         quarantined=held[QUARANTINED],
-        notes=tuple(notes(now, unpack_state(record.content, now)) if now.closes else ()),
+        notes=tuple(said),
         events=len(events),
         hash=now.hash,
         state=digest(
@@ -125,6 +150,24 @@ def status(reader: Reader, *, at: int | None = None) -> Status:
     )
 
 
+def compared(rows: list[ActionRow], control: str | None) -> list[ActionRow]:
+    """Return a wave's actions with their differences from the control, where both are known.
+
+    No unit has outcomes of two actions: the squares of the standard errors add.
+    """
+    base = next((row for row in rows if row.action == control), None)
+    if base is None or base.weighted is None:
+        return rows
+    return [row if row is base else _against(row, base.weighted, base.error) for row in rows]
+
+
+def _against(row: ActionRow, weighted: float, error: float | None) -> ActionRow:
+    if row.weighted is None:
+        return row
+    both = None if row.error is None or error is None else math.hypot(row.error, error)
+    return replace(row, difference=row.weighted - weighted, difference_error=both)
+
+
 class _Sums:
     """Sums over a wave's units, by action."""
 
@@ -135,6 +178,7 @@ class _Sums:
         self._total = np.zeros(actions)
         self._weights = np.zeros(actions)
         self._weighted = np.zeros(actions)
+        self._least = np.ones(actions)
         self._parts: list[tuple[Any, Any, Any]] = []
 
     @property
@@ -149,6 +193,9 @@ class _Sums:
         size = len(self._units)
         self._units += np.bincount(decided.actions, minlength=size)
         self._holdout += np.bincount(decided.actions[decided.holdout], minlength=size)
+        # Actions that were added later had no chance here.
+        least = decided.probabilities.min(axis=0, initial=1.0)
+        self._least = np.minimum(self._least, np.pad(least, (0, size - len(least))))
         actions = decided.actions[rows]
         weights = 1 / decided.probabilities[rows, actions]
         self._outcomes += np.bincount(actions, minlength=size)
@@ -160,6 +207,7 @@ class _Sums:
     def rows(self, now: Situation, wave: int) -> list[ActionRow]:
         """Return the wave's actions; the weighted means are self-normalised (Hajek)."""
         seen = self._outcomes > 0
+        known = seen & (self._least > 0)
         safe = np.where(seen, self._weights, 1.0)
         weighted = self._weighted / safe
         spread = np.zeros(len(safe))
@@ -175,8 +223,9 @@ class _Sums:
                 holdout=int(self._holdout[place]),
                 outcomes=int(self._outcomes[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
-                weighted=float(weighted[place]) if seen[place] else None,
-                error=float(errors[place]) if seen[place] else None,
+                weighted=float(weighted[place]) if known[place] else None,
+                error=float(errors[place]) if known[place] and self._outcomes[place] > 1 else None,
+                least=float(self._least[place]),
             )
             for place, action in enumerate(now.actions)
         ]

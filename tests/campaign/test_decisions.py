@@ -1,0 +1,48 @@
+"""A greedy policy and the actions that it knows nothing about."""
+
+import polars as pl
+import pytest
+
+from seqbatch.storage import open_store
+from tests.campaign.instances import shares, small, small_wave, units
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "campaigns.db")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("policy", [
+    {"kind": "SBPE"}, {"kind": "BPE"}, {"kind": "RBGL"}, {"kind": "LBGL", "scale": 0.01},
+    {"kind": "EpsilonGreedy", "epsilon": 0.06},
+])  # fmt: skip
+def test_an_action_that_nobody_knows_does_not_take_the_wave(store, policy):
+    reward = {"column": "y", "direction": "min"}
+    campaign = small(store, reward=reward, floor=0.02, policy=policy)
+    small_wave(campaign, 1)
+    campaign.amend(reason="an idea", add=["new"])
+    table = small_wave(campaign, 2)
+    assert shares(table)["a"] > 0.8
+    assert 0 < shares(table)["new"] < 0.1
+    own = 0.0 if policy["kind"] != "EpsilonGreedy" else 0.06 / 4
+    assert table["p(new)"].to_numpy() == pytest.approx(0.02 + (1 - 4 * 0.02) * own)
+    assert campaign.verify().sound
+
+
+@pytest.mark.parametrize("kind", ["SBPE", "BPE"])
+def test_an_action_without_outcomes_does_not_take_the_wave(store, kind):
+    campaign = small(store, reward={"column": "y", "direction": "min"}, policy={"kind": kind})
+    small_wave(campaign, 1, only=["b", "c"])
+    assert shares(small_wave(campaign, 2)) == {"b": 1.0}
+    assert campaign.verify().sound
+
+
+def test_without_any_outcome_actions_are_random(store):
+    campaign = small(store, policy={"kind": "SBPE", "ties": "lowest"})
+    campaign.assign(units(300))
+    campaign.close(force=True, reason="none came")
+    table = pl.from_arrow(campaign.assign(units(300, start=1_000)).table)
+    assert table.select("p(a)", "p(b)", "p(c)").to_numpy() == pytest.approx(1 / 3)
+    assert campaign.verify().sound
