@@ -77,6 +77,7 @@ def test_a_whole_campaign(folder):
     status = said("status", "spring")
     assert status["condition"] == "finished"
     assert "weighted mean" in run("status", "spring").stdout
+    assert "control" not in run("status", "spring").stdout
     assert "Everything is as it was signed." in run("verify", "spring").stdout
     assert said("verify", "spring")["sound"] is True
     assert said("list")[0]["events"] == 7
@@ -261,3 +262,20 @@ def test_an_interruption_while_it_starts(monkeypatch, capsys):
     monkeypatch.undo()
     assert caught.value.code == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_the_control_is_marked(folder):
+    text = SPEC.replace("holdout", 'control = "none"\nholdout')
+    (folder / "spec.toml").write_text(text, encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    wave(1)
+    pl.read_csv("o1.csv", infer_schema=False)[:58].write_csv("o1.csv")
+    run("record", "spring", "o1.csv")
+    rows = said("status", "spring")["actions"]
+    assert [row["difference"] is None for row in rows] == [True, False, False]
+    shown = run("status", "spring").stdout
+    assert "(control)" in " ".join(shown.split())
+    assert "Outcomes missing alike under every action: too few to test." in run(
+        "close", "spring"
+    ).stdout.replace("\n", " ")

@@ -246,7 +246,7 @@ def _show_closed(result: "Closed") -> None:
         ),
     ):
         if test.p is None:
-            say(f"{question}: nothing to test.")
+            say(f"{question}: {'too few' if test.few else 'nothing'} to test.")
         else:
             verdict = (
                 f"{worry}; look into it before believing anything" if test.suspicious else "yes"

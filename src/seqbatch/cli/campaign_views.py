@@ -46,12 +46,16 @@ def status(
     show("Waves", ["wave", "size", "assigned", "outcomes", "state"], rows, False)
     rows = [
         [
-            row.wave, row.action, row.units, row.holdout, row.outcomes, _number(row.mean),
+            row.wave, f"{row.action} (control)" if row.action == now.control else row.action,
+            row.units, row.holdout, row.outcomes, _number(row.mean),
             _number(row.weighted), _number(row.error),
+            *([_number(row.difference), _number(row.difference_error)] if now.control else []),
         ]
         for row in now.actions
     ]  # fmt: skip
     columns = ["wave", "action", "units", "holdout", "outcomes", "mean", "weighted mean", "± se"]
+    if now.control:
+        columns += ["less control", "± se"]
     show("Actions", columns, rows, False)
     if now.conflicts or now.quarantined:
         say(
