@@ -215,6 +215,15 @@ def test_an_unseen_category_may_be_another_level(tmp_path):
     store.close()
 
 
+def test_another_level_is_none_for_a_column_of_the_wrong_type(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
+    frame = units(3).with_columns(zip=pl.Series([1.5, 2.5, 3.5]))
+    with pytest.raises(InvalidFileError, match="must be text, whole numbers or booleans"):
+        campaign.assign(frame)
+    store.close()
+
+
 def test_a_level_may_be_called_other(tmp_path):
     store = open_store(tmp_path / "c.db")
     categorical = {"zip": ["urban", "other"]}

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 #: No more problems than this are kept of one file: who has so many has one.
 MOST_PROBLEMS = 100_000
+#: What is wrong with a value that is not there.
+MISSING = "is missing"
 
 
 class Problems:
@@ -43,7 +45,7 @@ def texts(column: Any) -> tuple[list[str], dict[int, str]]:
     values: list[Any] = column.cast(pa.string()).to_pylist()
     wrong = {}
     if column.null_count or "" in values:
-        wrong = {row: "is missing" for row, value in enumerate(values) if not value}
+        wrong = {row: MISSING for row, value in enumerate(values) if not value}
         values = [value or "" for value in values]
     return values, wrong
 
@@ -63,7 +65,7 @@ def numbers(column: Any) -> tuple[Floats, dict[int, str]]:
     if column.null_count:
         missing = np.asarray(column.is_null())
         values = column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
-        return values, {**_unfit(values), **{int(r): "is missing" for r in np.flatnonzero(missing)}}
+        return values, {**_unfit(values), **{int(r): MISSING for r in np.flatnonzero(missing)}}
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values, _unfit(values)
 
@@ -94,10 +96,10 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     encoded = pc.dictionary_encode(column.cast(pa.string()))
     wrong = {}
     if column.null_count:
-        wrong = {int(r): "is missing" for r in np.flatnonzero(np.asarray(column.is_null()))}
+        wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
     elif (place := encoded.dictionary.index("").as_py()) >= 0:
         rows = np.flatnonzero(encoded.indices.to_numpy() == place)
-        wrong = {int(r): "is missing" for r in rows}
+        wrong = {int(r): MISSING for r in rows}
     return encoded, wrong
 
 
@@ -127,7 +129,7 @@ def _parsed(column: Any) -> tuple[Floats, dict[int, str]]:
     if parsed.null_count():
         for row in np.flatnonzero(parsed.is_null().to_numpy()):
             said = text[int(row)]
-            wrong[int(row)] = f"must be a number; received {said[:60]!r}" if said else "is missing"
+            wrong[int(row)] = f"must be a number; received {said[:60]!r}" if said else MISSING
     return values, {**_unfit(values), **wrong}
 
 

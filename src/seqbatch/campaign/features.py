@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.columns import Problems, categories, numbers, texts
+from seqbatch.campaign.columns import MISSING, Problems, categories, numbers, texts
 from seqbatch.campaign.spec import Features, Hashed
 
 Floats = NDArray[np.float64]
@@ -85,7 +85,10 @@ class Encoder:
             kept.append(pa.array(values))
         for name in self.features.categorical:
             encoded, wrong = categories(batch.column(name))
-            problems.add(start, name, {} if self.other else wrong)
+            if self.other:
+                # What is missing counts as `other`; a column of the wrong type is still refused.
+                wrong = {row: reason for row, reason in wrong.items() if reason != MISSING}
+            problems.add(start, name, wrong)
             kept.append(encoded)
             if not self.other:
                 problems.add(start, name, self._unseen(name, encoded))
