@@ -224,6 +224,30 @@ def test_fully_online_is_what_updates_after_every_unit_cost():
     assert made.online.regret == pytest.approx(best.mean(), abs=slack)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"units": 10**12, "actions": 3, "dim": 3},
+        {"units": 30, "actions": 2, "features": 1},
+        {"units": 4, "actions": 2, "dim": 2},
+        {"units": 1, "actions": 2, "features": 0},
+        {"units": 500, "actions": 30, "features": 1},
+        {"units": 10**6, "actions": 2, "features": 3, "effect": 1e-6},
+        {"units": 10**4, "actions": 2, "dim": 1, "effect": 1e4},
+        {"units": 10_000, "actions": 2, "features": 2, "first_batch": 9_999},
+    ],
+)
+def test_extremes_have_answers(asked):
+    made = plan(max_batches=3, **asked)
+    assert made.units == asked["units"]
+    for row in made.rows:
+        assert 0 <= row.lower_bound <= row.regret
+        assert 0 <= row.best_share <= 1
+    assert len(made.sensitivity) == 5
+    json.dumps(made.as_dict(), allow_nan=False)
+    assert str(made)
+
+
 def test_a_billion_units_are_no_harder():
     made = plan(units=10**9, actions=3, dim=4, batches=3, max_batches=3)
     assert made.units == 10**9

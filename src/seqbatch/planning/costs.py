@@ -155,7 +155,8 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         of_online=regret / online,
         earned=_earned(request, regret),
         best_share=float(rates.best.mean(axis=0) @ weights / weights.sum()),
-        lower_bound=_lower_bound(request, sizes),
+        # Both are simulated; where nothing can be learned, noise would let them cross.
+        lower_bound=min(_lower_bound(request, sizes), regret),
         rate=_rate(request, len(sizes)),
         total_cost=cost,
     )

@@ -172,6 +172,8 @@ def tune(
         first, width = steps[best], (high - low) / 8
     else:
         (first, bend), width = start, 1.0
+        first = min(max(first, low), high)
+        value(first, bend)
     for rounds in range(2 if batches > 2 else 1):
         reach = width / (1 + rounds)
         bounds = max(low, first - reach), min(high, first + reach)
