@@ -13,6 +13,8 @@ from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning import Sample, plan, replan
 from seqbatch.planning.candidates import preferred
 from seqbatch.planning.costs import mean_regret
+from seqbatch.planning.plan import _numbers
+from seqbatch.planning.tuning import Limits
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
 
@@ -149,6 +151,9 @@ def test_policies_are_compared_by_simulation(campaign):
 def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
+    best = min(one.regret for one in made.candidates)
+    assert f"Expected regret {best:,.0f}" in str(made)
+    assert "under pure exploitation" in str(made)
     regret = {one.name: one.regret for one in made.candidates}
     assert regret["Thompson"] < 0.8 * regret["pure exploitation"]
     assert not isinstance(made.policy, SBPE)
@@ -252,6 +257,18 @@ def test_a_billion_units_are_no_harder():
     made = plan(units=10**9, actions=3, dim=4, batches=3, max_batches=3)
     assert made.units == 10**9
     assert made.row.earned > 0.999
+    block = plan(units=10**9, actions=3, features=6, max_batches=3)
+    assert block.online.regret < block.rows[-1].regret
+    assert block.online.error < 0.1 * block.online.regret
+
+
+def test_long_tables_have_every_doubling():
+    waves = Limits(units=6_000, waves=(100,) * 60)
+    assert _numbers(waves, None, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 60]
+    assert _numbers(waves, 20, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 20, 32, 60]
+    large = Limits(units=60_000, largest=5_000)
+    assert _numbers(large, None, None) == [12]
+    assert _numbers(Limits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
 
 
 def test_replanning_uses_what_was_learned():
@@ -277,6 +294,14 @@ def test_replanning_uses_what_was_learned():
         replan(before, seen=9_000, statistics=known)
     with pytest.raises(InvalidArgumentError, match="statistics must be of 2 cells and dimension 3"):
         replan(before, seen=10, statistics=Statistics.zero(cells=2, dim=4))
+    units = rows * [1.0, 1e4, 1e-3]
+    measured = Statistics.zero(cells=2, dim=3).add(units, rewards, actions)
+    alike = replan(before, seen=first, statistics=measured, batches=2)
+    assert alike.row.regret == pytest.approx(after.row.regret)
+    constant = np.column_stack([rows[:, :2], np.full(first, 3.0)])
+    flat = Statistics.zero(cells=2, dim=3).add(constant, rewards, actions)
+    with pytest.raises(InvalidArgumentError, match="of features that vary"):
+        replan(before, seen=first, statistics=flat)
     shifted = Statistics.zero(cells=2, dim=3).add(2 * rows, rewards, actions)
     with pytest.raises(InvalidArgumentError, match="rows that begin with the constant 1"):
         replan(before, seen=first, statistics=shifted)
@@ -288,10 +313,22 @@ def test_replanning_the_shared_model():
     rows = rng.standard_normal((500, 3))
     rewards = rows @ [0.2, 0.0, -0.1] + rng.standard_normal(500)
     known = Statistics.zero(cells=1, dim=3).add(rows, rewards, np.zeros(500, dtype=np.int64))
-    after = replan(before, seen=500, statistics=known, max_batches=4)
+    after = replan(
+        before, seen=500, statistics=known, covariance=np.eye(3), batches=2, max_batches=4
+    )
     regret = [row.regret for row in after.rows]
     assert regret == sorted(regret, reverse=True)
     assert after.online.regret <= regret[-1] * 1.02
+    scaled = np.diag([100.0, 1.0, 0.01])
+    other = Statistics.zero(cells=1, dim=3).add(
+        rows @ scaled, rewards, np.zeros(500, dtype=np.int64)
+    )
+    alike = replan(
+        before, seen=500, statistics=other, covariance=scaled @ scaled, batches=2, max_batches=4
+    )
+    assert alike.row.regret == pytest.approx(after.row.regret)
+    with pytest.raises(InvalidArgumentError, match="covariance must be given with a plan for dim"):
+        replan(before, seen=500, statistics=known)
 
 
 NONSENSE = [
@@ -309,6 +346,10 @@ NONSENSE = [
     ),
     ({"min_batch": 40_000}, r"min_batch must be at most units = 10000"),
     ({"max_batch": 1_000, "max_batches": 5}, r"with max_batch = 1000; received 1 to 5"),
+    ({"first_batch": 10, "min_batch": 100}, r"first_batch must be between 100 and 10000"),
+    ({"first_batch": 900, "max_batch": 500}, r"first_batch must be between 1 and 500"),
+    ({"units": 10**20}, r"units must be at most 1e\+15"),
+    ({"waves": 100}, r"waves must be a list of sizes; received 100"),
     ({"waves": [100, 200]}, r"waves must be sizes that add up to units = 10000; received 300"),
     ({"waves": [5_000, 5_000], "min_batch": 2}, r"waves must be given without min_batch"),
     ({"features": None}, r"features or dim must be given, one of the two; received neither"),
@@ -351,6 +392,9 @@ def test_a_sample_speaks_of_diversity():
     np.testing.assert_allclose(whitened.T @ whitened / 400, np.eye(2), atol=1e-6)
     with pytest.raises(InvalidArgumentError, match="constant columns only"):
         Sample(np.ones((5, 2))).dim  # noqa: B018
+    with pytest.raises(InvalidArgumentError, match="more rows than the 6 columns that vary"):
+        Sample(rng.standard_normal((5, 6))).dim  # noqa: B018
+    assert not Sample(rng.standard_normal((20, 3))).evidence()["diverse"]
     with pytest.raises(InvalidArgumentError, match="at least two rows"):
         Sample(np.ones((1, 2)))
     with pytest.raises(InvalidArgumentError, match="one name for each of 2 columns"):

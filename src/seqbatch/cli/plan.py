@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from seqbatch.cli.console import Json, console, kindly, show
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.words import number
 
 
 def plan(
@@ -61,14 +63,17 @@ def plan(
     from seqbatch import planning
     from seqbatch.datasets import features_table
 
-    with kindly():
+    with kindly(as_json=as_json):
         if out is not None:
             planning.picture_file(out)
         described: Any = features
         if sample is not None:
-            described = planning.Sample(
-                *features_table(sample, features=None if columns is None else columns.split(","))
-            )
+            if features is not None:
+                raise InvalidArgumentError("features", "left out with --sample", features)
+            wanted = None if columns is None else [part.strip() for part in columns.split(",")]
+            described = planning.Sample(*features_table(sample, features=wanted))
+        elif columns is not None:
+            raise InvalidArgumentError("columns", "given with --sample alone", columns)
         answer = planning.plan(
             units=units,
             actions=actions,
@@ -101,8 +106,6 @@ def plan(
 
 
 def _sizes(waves: str | None) -> list[int] | None:
-    from seqbatch.errors import InvalidArgumentError
-
     if waves is None:
         return None
     try:
@@ -132,8 +135,12 @@ def _tables(answer: Any) -> None:
             cells["batches"] += " *"
         for name in list(names)[1:]:
             value = getattr(row, name)
-            style = ".1%" if name in shares else ".2f" if name == "of_online" else ",.0f"
-            cells[name] = "" if math.isnan(value) else format(value, style)
+            if math.isnan(value):
+                cells[name] = ""
+            elif name in shares:
+                cells[name] = f"{value:.1%}"
+            else:
+                cells[name] = f"{value:.2f}" if name == "of_online" else number(value)
         rows.append(cells)
     kept = [name for name in names if any(cells[name] for cells in rows)]
     show(
@@ -148,7 +155,7 @@ def _tables(answer: Any) -> None:
             "If the true effect is another: regret of this grid, the paper's, and the best",
             ["effect times", "this grid", "paper's", "best for it"],
             [
-                [f"{one.factor:g}", f"{one.regret:,.0f}", f"{one.paper:,.0f}", f"{one.best:,.0f}"]
+                [f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best)]
                 for one in answer.sensitivity
             ],
             as_json=False,

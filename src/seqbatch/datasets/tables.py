@@ -77,6 +77,15 @@ def features_table(
     wanted = _wanted(table, None, features)
     for name in wanted:
         _refuse_missing(table[name])
+    for name in wanted:
+        different = table[name].n_unique()
+        if _is_text(table[name]) and different > max(20, len(table) // 10):
+            raise InvalidArgumentError(
+                f"column {name!r}",
+                "text of few different values: at most 20, or a tenth of the rows",
+                f"{different} in {len(table)} rows",
+                "Leave identifiers out of the features, and group rare values.",
+            )
     encoded = [_encoded(table[name]) for name in wanted]
     columns = tuple(name for _, names in encoded for name in names)
     return np.hstack([values for values, _ in encoded]), columns

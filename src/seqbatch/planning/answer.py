@@ -191,6 +191,9 @@ class Plan:
             "kappa": self.model.kappa,
             "contexts": self.contexts,
             "batches": self.batches,
+            "within": self.within,
+            "batch_cost": self.batch_cost,
+            "seed": self.seed,
             "ends": list(self.grid.ends),
             "sizes": list(self.grid.sizes),
             "policy": {"name": type(self.policy).__name__, **policy},
@@ -212,7 +215,7 @@ class Plan:
     def save(self, path: str | Path) -> Path:
         """Write the picture as .png, .svg or .html (which opens without a network)."""
         target = picture_file(path)
-        if target.suffix == ".html":
+        if target.suffix.lower() == ".html":
             self.chart().save(target, inline=True)
         else:
             self.chart().save(target, scale_factor=2.0)
@@ -227,8 +230,12 @@ class Plan:
 def picture_file(path: str | Path) -> Path:
     """Return the path of a picture, whose ending says what it will be."""
     target = Path(path)
-    if target.suffix not in (".png", ".svg", ".html"):
+    if target.suffix.lower() not in (".png", ".svg", ".html"):
         raise InvalidArgumentError("path", "a .png, .svg or .html file", target.name)
+    if not target.parent.is_dir():
+        raise InvalidArgumentError(
+            "path", "in a folder that exists", target, f"Create {target.parent} first."
+        )
     return target
 
 

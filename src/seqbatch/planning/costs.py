@@ -26,7 +26,12 @@ ONLINE_STEP = 1.5
 TUNING, JUDGING = 1, 2
 #: How many trials there are of each: this over the dimension, within bounds. In many dimensions
 #: trials differ less; in few, rare trials that learn nothing more must be among them.
-TRIALS = {TUNING: (640, 32, 128), JUDGING: (3_840, 128, 512)}
+TRIALS = {
+    (TUNING, "shared"): (640, 32, 128),
+    (TUNING, "block"): (640, 32, 128),
+    (JUDGING, "shared"): (10_240, 128, 2_048),
+    (JUDGING, "block"): (3_840, 128, 512),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +72,16 @@ class Request:
         """The trials that grids are judged on."""
         return self._ensemble(JUDGING)
 
+    @cached_property
+    def possible(self) -> float:
+        """What a perfect assignment gains over a random one, in all, by what is known."""
+        if self.model.past is None:
+            return self.limits.units * self.model.effect
+        ignorant = replace(self.judging, past=None)
+        return self.limits.units * float(ignorant.rates([1]).regret.mean())
+
     def _ensemble(self, purpose: int) -> SharedEnsemble | BlockEnsemble:
-        total, least, most = TRIALS[purpose]
+        total, least, most = TRIALS[purpose, self.model.layout]
         trials = min(most, max(least, total // self.model.dim))
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
 
@@ -152,7 +165,7 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         sizes=sizes,
         regret=regret,
         error=_standard_error(totals),
-        of_online=regret / online,
+        of_online=regret / online if online > 0 else math.nan,
         earned=_earned(request, regret),
         best_share=float(rates.best.mean(axis=0) @ weights / weights.sum()),
         # Both are simulated; where nothing can be learned, noise would let them cross.
@@ -257,7 +270,9 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     if isinstance(request.judging, BlockEnsemble):
         spreads = model.spreads(request.judging.trials)
         rates = request.judging.rates_seeing_all([0, *np.cumsum(sizes[:-1]).tolist()], spreads)
-        return float(rates.mean(axis=0) @ np.array(sizes, dtype=np.float64))
+        totals = rates @ np.array(sizes, dtype=np.float64)
+        # Simulated, so that two standard errors are left for chance.
+        return max(float(totals.mean()) - 2 * _standard_error(totals), 0.0)
     if model.dim < 2:
         return 0.0
     ends = np.cumsum(sizes).tolist()
@@ -286,10 +301,8 @@ def _rate(request: Request, batches: int | None) -> float:
 
 
 def _earned(request: Request, regret: float) -> float:
-    """Return the share of the possible gain that is left; for one under way it is not known."""
-    if request.limits.seen:
-        return math.nan
-    return 1 - regret / (request.limits.units * request.model.effect)
+    """Return the share of the possible gain that is earned; none where there is none."""
+    return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan
 
 
 def _standard_error(values: Floats) -> float:

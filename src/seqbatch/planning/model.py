@@ -43,7 +43,8 @@ class Model:
     scenarios
         Pairs of effect and noise, all equally plausible.
     kappa
-        The smallest eigenvalue of the contexts' covariance over its largest.
+        The smallest eigenvalue of the contexts' covariance over its largest. It enters the
+        theorem's rate; least squares on whitened contexts does not depend on it.
     rows
         Rows of features to draw from where policies are compared, shape (n, p); None draws normals.
     past
@@ -91,16 +92,12 @@ class Model:
         return np.array([self.spread(effects[t % len(effects)]) for t in range(trials)])
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
-        """Return trials to run any policy on, with the contexts' covariance or the given rows."""
+        """Return trials to run any policy on, with normal contexts or the given rows."""
         theta, noise = self._parameters(trials, SeedSequence(seed))
-        if self.layout == "block":
-            parts = [(one, self._features) for one in theta]
-        else:
-            scale = np.sqrt(np.linspace(self.kappa, 1.0, self.dim))
-            parts = [(one / scale, self._vectors) for one in theta]
+        contexts = self._features if self.layout == "block" else self._vectors
         return [
             ThinnedTrial(one, float(level), self.actions, self.layout, contexts)
-            for (one, contexts), level in zip(parts, noise, strict=True)
+            for one, level in zip(theta, noise, strict=True)
         ]
 
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats]:
@@ -122,8 +119,7 @@ class Model:
         return np.concatenate([np.ones((units, 1)), features], axis=1)
 
     def _vectors(self, random: Generator, units: int) -> Floats:
-        scale = np.sqrt(np.linspace(self.kappa, 1.0, self.dim))
-        return scale * random.standard_normal((units, self.actions, self.dim))
+        return random.standard_normal((units, self.actions, self.dim))
 
 
 def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Floats:

@@ -4,6 +4,8 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.planning.words import counted, number
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -19,7 +21,8 @@ def draw(plan: "Plan") -> "alt.TopLevelMixin":
     chart: Any = alt.vconcat(_costs(plan), _timeline(plan), spacing=24)
     titled: alt.TopLevelMixin = chart.properties(
         title=alt.TitleParams(
-            f"{plan.units:,} units, {plan.model.actions} actions: {plan.batches} batches",
+            f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
+            f"{counted(plan.batches, 'batch')}",
             anchor="start",
         )
     ).configure_view(stroke=None)
@@ -38,6 +41,7 @@ def _costs(plan: "Plan") -> Any:
             "high": row.rate if worst else row.regret + 2 * row.error,
             "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
             "chosen": row.batches == plan.batches,
+            "label": number(row.rate if worst else row.regret),
         }
         for row in plan.rows
     ]
@@ -64,9 +68,7 @@ def _costs(plan: "Plan") -> Any:
             alt.Tooltip("regret:Q", title="regret", format=",.0f"),
         ],
     )
-    labels = base.mark_text(dx=10, dy=-12, fontSize=10).encode(
-        y="regret:Q", text=alt.Text("regret:Q", format=",.3s")
-    )
+    labels = base.mark_text(dx=10, dy=-12, fontSize=10).encode(y="regret:Q", text="label:N")
     layers = [shade, line, bars, points, labels]
     if not worst:
         online = alt.Chart({"values": [{"online": plan.online.regret}]})
@@ -78,7 +80,9 @@ def _costs(plan: "Plan") -> Any:
                 align="left", dx=4, dy=-6, color="#555555", text="fully online", x=0
             ).encode(y=alt.Y("online:Q", scale=scale)),
         ]
-    subtitle = "grey: what no method with as many batches can beat; orange: recommended"
+    subtitle = "orange: recommended"
+    if any(row["bound"] for row in values):
+        subtitle = "grey: what no method with as many batches can beat; " + subtitle
     return alt.layer(*layers).properties(
         width=560, height=300, title=alt.TitleParams(title.capitalize(), subtitle=subtitle)
     )
@@ -104,18 +108,21 @@ def _timeline(plan: "Plan") -> Any:
     bars = base.mark_bar(color=BLUE, height=16, minBandSize=2).encode(
         x=alt.X("start:Q", title="units", axis=alt.Axis(format="~s")), x2="end:Q"
     )
-    # Labels stand on the side where there is room.
-    half = plan.seen + plan.units / 2
-    right = (
-        base.transform_filter(f"datum.middle < {half}")
-        .mark_text(align="left", dx=5)
-        .encode(x="end:Q", text="text:N")
+    # Inside a wide bar, else to its right; a narrow last one has its room on the left.
+    wide, late = f"datum.size > {plan.units / 3}", f"datum.end > {plan.seen + 0.7 * plan.units}"
+    inside = (
+        base.transform_filter(wide).mark_text(color="white").encode(x="middle:Q", text="text:N")
     )
     left = (
-        base.transform_filter(f"datum.middle >= {half}")
+        base.transform_filter(f"!({wide}) && {late}")
         .mark_text(align="right", dx=-5)
         .encode(x="start:Q", text="text:N")
     )
-    return alt.layer(bars, right, left).properties(
+    right = (
+        base.transform_filter(f"!({wide}) && !({late})")
+        .mark_text(align="left", dx=5)
+        .encode(x="end:Q", text="text:N")
+    )
+    return alt.layer(bars, inside, left, right).properties(
         width=560, height=24 * len(sizes) + 16, title="When batches end"
     )

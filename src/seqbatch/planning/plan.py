@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from seqbatch import grids, theory
 from seqbatch.core import Statistics, arguments
@@ -29,8 +30,10 @@ from seqbatch.simulation.ensemble import Past
 
 ContextKind = Literal["stochastic", "adversarial"]
 
-#: How far the table goes where nobody says.
+#: How far the table goes where nobody says; beyond, it has every doubling.
 MAX_BATCHES = 8
+#: More units than these are not counted exactly.
+MOST_UNITS = 10**15
 
 
 def plan(
@@ -133,6 +136,7 @@ def replan(
     *,
     seen: int,
     statistics: Statistics,
+    covariance: ArrayLike | None = None,
     batches: int | None = None,
     max_batches: int | None = None,
     min_batch: int = 1,
@@ -153,6 +157,9 @@ def replan(
     statistics
         Of their outcomes: for `features` one cell an action, with the constant first in each row;
         for `dim` one cell. The true parameters are drawn from their posterior given these.
+    covariance
+        For `dim`: that of the contexts, shape (d, d). The statistics cannot tell it, because the
+        vectors in them were chosen.
     batches
         How many batches are left; None finds a number as :func:`plan` does.
     max_batches, min_batch, max_batch, first_batch, waves
@@ -170,6 +177,15 @@ def replan(
     >>> replan(before, seen=900, statistics=known, batches=2).grid.units
     8100
     """
+    if before.contexts == "adversarial":
+        raise InvalidArgumentError(
+            "before",
+            "a plan for stochastic contexts",
+            "one for adversarial contexts",
+            "Equal batches of what is left are the answer there.",
+        )
+    if not isinstance(statistics, Statistics):
+        raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
     total, model = before.seen + before.units, before.model
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
@@ -183,7 +199,9 @@ def replan(
     limits = _limits(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     request = Request(
-        model=replace(model, past=_whitened(statistics, model.layout)),
+        model=replace(
+            model, past=_whitened(statistics, _context_root(statistics, covariance, model))
+        ),
         limits=limits,
         numbers=_numbers(limits, batches, max_batches),
         batches=batches,
@@ -225,9 +243,8 @@ def _recommended(request: Request, rows: Sequence[Row], online: Row) -> int:
         return request.batches
     if request.batch_cost is not None:
         return len(min(rows, key=lambda one: one.total_cost).sizes)
-    possible = request.limits.units * request.model.effect
-    enough = (1 - request.within) * (possible - online.regret)
-    near = [one for one in rows if possible - one.regret >= enough]
+    enough = (1 - request.within) * (request.possible - online.regret)
+    near = [one for one in rows if request.possible - one.regret >= enough]
     return len((near or [min(rows, key=lambda one: one.regret)])[0].sizes)
 
 
@@ -266,22 +283,24 @@ def _guarantee(request: Request, batches: int | None) -> Row:
     level = max(noise for _, noise in model.scenarios)
 
     def promise(number: int) -> float:
+        # Proved for equal batches; unequal ones are at least as good as all of the largest size.
         bound = theory.sbucb_upper_bound(
             units=units, dim=dim, actions=model.actions, batches=number
         )
         # No unit can lose more than the range of the means.
         return level * min(bound, 2.0 * units)
 
-    number = units if batches is None else batches
+    number = units
     sizes: tuple[int, ...] = ()
     bound = cost = math.nan
     if batches is not None:
         sizes = request.limits.fit(_equal(units, batches))
+        number = -(-units // max(sizes))
         if dim > 1:
             ends = np.cumsum(sizes).tolist()
             bound = level * theory.adversarial_lower_bound_on(ends, dim=dim)
         if request.batch_cost is not None:
-            cost = promise(number) + request.batch_cost * number
+            cost = promise(number) + request.batch_cost * batches
     return Row(
         batches=batches,
         sizes=sizes,
@@ -342,7 +361,7 @@ def _model(
 
 def _several(name: str, value: float | Sequence[float]) -> list[float]:
     """Return one or more numbers above 0."""
-    values = value if isinstance(value, Sequence | np.ndarray) else [value]
+    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
     if not len(values) or isinstance(value, str):
         raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
     return [arguments.number(name, one, above=0) for one in values]
@@ -360,17 +379,26 @@ def _limits(
     waves: Sequence[int] | None,
 ) -> Limits:
     T = arguments.integer("units", units)
+    if T > MOST_UNITS:
+        raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
     smallest = arguments.integer("min_batch", min_batch)
     for name, value in (("max_batch", max_batch), ("first_batch", first_batch)):
         if value is not None:
             arguments.integer(name, value)
     if smallest > T:
         raise InvalidGridError("min_batch", f"at most units = {T}", smallest)
+    largest = T if max_batch is None else max_batch
+    if first_batch is not None and not smallest <= first_batch <= largest:
+        raise InvalidGridError(
+            "first_batch", f"between {smallest} and {largest}, as every batch", first_batch
+        )
     if waves is not None:
         if min_batch != 1 or max_batch is not None or first_batch is not None:
             raise InvalidArgumentError(
                 "waves", "given without min_batch, max_batch and first_batch", "both"
             )
+        if not isinstance(waves, Sequence | np.ndarray) or not len(waves):
+            raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
         sizes = tuple(arguments.integer("waves", wave) for wave in waves)
         if sum(sizes) != T:
             raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
@@ -383,40 +411,66 @@ def _numbers(limits: Limits, batches: int | None, max_batches: int | None) -> li
     if batches is not None and arguments.integer("batches", batches) > limits.units:
         raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
     usual = MAX_BATCHES if limits.waves is None else len(limits.waves)
+    if limits.largest is not None:
+        usual = max(usual, limits.fewest)
     most = usual if max_batches is None else arguments.integer("max_batches", max_batches)
     most = min(max(most, batches or 1), limits.units)
+    numbers = {*range(1, min(most, MAX_BATCHES) + 1), most, limits.fewest}
+    doubled = MAX_BATCHES
+    while (doubled := 2 * doubled) < most:
+        numbers.add(doubled)
     if batches is not None:
         feasible(limits, [batches])
-    return feasible(limits, range(1, most + 1))
+        numbers.add(batches)
+    return feasible(limits, sorted(number for number in numbers if number <= most))
 
 
-def _whitened(statistics: Statistics, layout: Literal["shared", "block"]) -> Past:
-    """Return statistics in coordinates in which contexts are standard normal.
-
-    The contexts' law is read off the statistics themselves: with the shared model only nearly, as
-    vectors were chosen.
-    """
-    count, dim = int(statistics.count.sum()), statistics.dim
-    if count <= dim:
-        raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
-    second = statistics.gram.sum(axis=0) / count
-    root = np.zeros((dim, dim))
-    if layout == "shared":
-        root[:] = _root(second)
-    else:
-        if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
-            raise InvalidArgumentError(
-                "statistics",
-                "of rows that begin with the constant 1",
-                f"mean square {second[0, 0]}",
-            )
-        mean = second[1:, 0]
-        root[0, 0], root[1:, 0] = 1.0, mean
-        root[1:, 1:] = _root(second[1:, 1:] - np.outer(mean, mean))
+def _whitened(statistics: Statistics, root: Floats) -> Past:
+    """Return statistics in coordinates in which contexts are standard normal."""
     inverse = np.linalg.inv(root)
     return Past(inverse @ statistics.gram @ inverse.T, statistics.moment @ inverse.T)
 
 
+def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
+    """Return the matrix that turns whitened contexts into those of the statistics.
+
+    With features every unit's row is among the statistics, whichever action it got, so that mean
+    and covariance can be read off them.
+    """
+    count, dim = int(statistics.count.sum()), statistics.dim
+    if count <= dim:
+        raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
+    if model.layout == "shared":
+        if covariance is None:
+            raise InvalidArgumentError("covariance", "given with a plan for dim", "none")
+        return _root(arguments.floats("covariance", covariance, (dim, dim)))
+    if covariance is not None:
+        raise InvalidArgumentError("covariance", "given with a plan for dim alone", "one")
+    second = statistics.gram.sum(axis=0) / count
+    if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
+        raise InvalidArgumentError(
+            "statistics",
+            "of rows that begin with the constant 1",
+            f"mean square {second[0, 0]}",
+        )
+    mean = second[1:, 0]
+    root = np.zeros((dim, dim))
+    root[0, 0], root[1:, 0] = 1.0, mean
+    if dim > 1:
+        root[1:, 1:] = _root(second[1:, 1:] - np.outer(mean, mean))
+    return root
+
+
 def _root(covariance: Floats) -> Floats:
-    jitter = 1e-10 * max(float(np.trace(covariance)), 1e-300) * np.eye(len(covariance))
-    return np.asarray(np.linalg.cholesky(covariance + jitter), dtype=np.float64)
+    """Return a root, judged free of the columns' units of measure."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    if (scale > 0).all():
+        correlation = covariance / np.outer(scale, scale)
+        if np.linalg.eigvalsh(correlation).min() > 1e-8:
+            return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
+    raise InvalidArgumentError(
+        "statistics",
+        "of features that vary, none of them a combination of others",
+        "some that do not",
+        "Leave constant and redundant columns out, one level of each category among them.",
+    )

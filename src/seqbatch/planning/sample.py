@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 NOTHING = 1e-8
 #: Below this condition, some direction is hardly ever seen, and pure exploitation may not learn it.
 POOR = 0.01
+#: With fewer rows for each direction a sample says too little of the rare ones.
+ROWS_A_DIRECTION = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +64,18 @@ class Sample:
         values = np.asarray(self.values, dtype=np.float64)
         spread = values.std(axis=0)
         live = spread > 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
-        rows = (values[:, live] - values[:, live].mean(axis=0)) / spread[live]
         if not live.any():
             raise InvalidArgumentError(
                 "values", "features that differ between units", "constant columns only"
             )
+        if len(values) <= live.sum():
+            raise InvalidArgumentError(
+                "values",
+                f"more rows than the {int(live.sum())} columns that vary",
+                f"{len(values)} rows",
+                "Take a larger sample, or fewer columns.",
+            )
+        rows = (values[:, live] - values[:, live].mean(axis=0)) / spread[live]
         eigenvalues, axes = np.linalg.eigh(rows.T @ rows / len(rows))
         kept = eigenvalues > NOTHING * eigenvalues.max()
         return rows, eigenvalues[kept], axes[:, kept]
@@ -104,7 +113,8 @@ class Sample:
         # A column or direction that lives on rare units has few beyond half a deviation.
         both = np.hstack([self._axes[0], whitened])
         active = (np.abs(both) > 0.5).mean(axis=0)
-        plausible = self.kappa >= POOR and bool(active.min() > 0.05)
+        enough = len(whitened) >= ROWS_A_DIRECTION * self.dim
+        plausible = enough and self.kappa >= POOR and bool(active.min() > 0.05)
         return {
             "rows": len(whitened),
             "columns": np.asarray(self.values).shape[1],

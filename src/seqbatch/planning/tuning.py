@@ -63,6 +63,15 @@ class Limits:
         most = units if self.largest is None else self.largest
         return self.smallest * batches <= units <= most * batches
 
+    @property
+    def fewest(self) -> int:
+        """The smallest number of batches that the largest size leaves."""
+        if self.largest is None or self.waves is not None:
+            return 1
+        if self.first is not None and self.first < self.units:
+            return 1 + -(-(self.units - self.first) // self.largest)
+        return -(-self.units // self.largest)
+
     def fit(self, ends: Sequence[float]) -> Sizes:
         """Return the sizes nearest to these ends that keep to the limits."""
         if self.waves is not None:

@@ -1,5 +1,6 @@
 """A plan in plain words."""
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,30 @@ def describe(plan: "Plan") -> str:
     return "\n".join(part for part in parts if part)
 
 
+def number(value: float) -> str:
+    """Return a number as a person would write it: whole where that is enough, else three digits.
+
+    >>> number(12345.6), number(0.01234)
+    ('12,346', '0.0123')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "batch"), counted(1_200, "unit")
+    ('1 batch', '1,200 units')
+    """
+    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
+    return f"{count:,} {plural}"
+
+
 def _heading(plan: "Plan") -> str:
-    batches = "batch" if plan.batches == 1 else "batches"
     after = f" after the {plan.seen:,} seen so far" if plan.seen else ""
     return (
-        f"{plan.units:,} units{after}, {plan.model.actions} actions: "
-        f"{plan.batches} {batches}, by {type(plan.policy).__name__}."
+        f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: "
+        f"{counted(plan.batches, 'batch')}, by {type(plan.policy).__name__}."
     )
 
 
@@ -30,44 +49,58 @@ def _batches(plan: "Plan") -> str:
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
     lines = []
-    for number, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
+    for place, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
         known = plan.seen + end - size
-        how = f"by what {known:,} outcomes say" if known else "every action as likely"
-        lines.append(f"  batch {number}: {size:>{width},} units ({size / plan.units:.1%}), {how}")
+        how = f"by what {counted(known, 'outcome')} say" if known else "every action as likely"
+        share = f"({size / plan.units:.1%})"
+        lines.append(f"  batch {place}: {size:>{width},} units {share}, {how}")
     return "\n".join(lines)
 
 
 def _cost(plan: "Plan") -> str:
+    return _promise(plan) if plan.contexts == "adversarial" else _expectation(plan)
+
+
+def _promise(plan: "Plan") -> str:
     row = plan.row
-    if plan.contexts == "adversarial":
-        dim = plan.model.dim * (1 if plan.model.layout == "shared" else plan.model.actions)
-        enough = theory.adversarial_batches_for_online(units=plan.units, dim=dim)
-        return (
-            "Contexts may be anything, so that the regret cannot be foretold: with these batches "
-            f"no method can promise less than {row.lower_bound:,.0f}, and UCB promises at most "
-            f"{row.rate:,.0f} (mean rewards in [-1, 1] times the noise; 2 a unit is the most there "
-            f"is to lose). More batches are better up to about {enough:,}, which match fully "
-            "online (Corollary 1)."
-        )
-    text = (
-        f"Expected regret {row.regret:,.0f} ± {row.error:,.0f}, {row.of_online:.2f} times that of "
-        f"fully online ({plan.online.regret:,.0f}); {row.best_share:.0%} of units get their best "
-        "action."
+    dim = plan.model.dim * (1 if plan.model.layout == "shared" else plan.model.actions)
+    enough = theory.adversarial_batches_for_online(units=plan.units, dim=dim)
+    least = (
+        ""
+        if math.isnan(row.lower_bound)
+        else f"with these batches no method can promise less than {number(row.lower_bound)}, and "
     )
-    if plan.seen:
-        return text
+    return (
+        f"Contexts may be anything, so that the regret cannot be foretold: {least}Theorem 1 bounds "
+        f"UCB's by {number(row.rate)} (mean rewards in [-1, 1] times the noise, 2 a unit is the "
+        "most there is to lose; proved for rewards independent of what was chosen before, which "
+        f"SupSBUCB ensures). More batches are better up to about {enough:,}, which match fully "
+        "online (Corollary 1)."
+    )
+
+
+def _expectation(plan: "Plan") -> str:
+    row, text = plan.row, ""
+    for one in plan.candidates:
+        if one.policy == plan.policy and one is not plan.candidates[0]:
+            text = (
+                f"Expected regret {number(one.regret)} ± {number(one.error)} by {one.name}; what "
+                "follows, and the table, is under pure exploitation. "
+            )
     text += (
-        f" That is {row.earned:.1%} of what a perfect assignment would gain over a random one "
-        f"({plan.units * plan.model.effect:,.0f}); fully online earns {plan.online.earned:.1%}. No "
-        f"method with these batches can expect a regret below {row.lower_bound:,.0f}."
+        f"Expected regret {number(row.regret)} ± {number(row.error)}, {row.of_online:.2f} times "
+        f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
+        f"their best action. That is {row.earned:.1%} of what a perfect assignment would gain over "
+        f"a random one; fully online earns {plan.online.earned:.1%}."
     )
+    if row.lower_bound > 0:
+        text += (
+            f" No method with these batches can expect a regret below {number(row.lower_bound)}."
+        )
     near = plan.near_online(0.1)
     most = plan.rows[-1].batches
-    return text + (
-        f" Regret within 10% of fully online's takes {near} batches."
-        if near
-        else f" Regret within 10% of fully online's takes more than {most} batches."
-    )
+    takes = counted(near, "batch") if near else f"more than {most} batches"
+    return f"{text} Regret within 10% of fully online's takes {takes}."
 
 
 def _policies(plan: "Plan") -> str:

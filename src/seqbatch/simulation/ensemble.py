@@ -25,8 +25,8 @@ from seqbatch.environments.base import branch, generator
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: How many sets of draws are kept; batch b uses set b modulo this.
-SETS = 8
+#: The draws of so many first batches are kept; those of later ones are drawn again each time.
+KEPT = 8
 #: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty): to
 #: about a thousandth, as far out as 3.5 standard deviations.
 MANY = 100
@@ -87,11 +87,13 @@ class Draws:
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
         """Return standard normals, the same ones whenever they are asked for."""
-        key = (purpose, batch % SETS, shape)
-        if key not in self._kept:
-            random = generator(branch(self.seed, purpose, batch % SETS))
-            self._kept[key] = random.standard_normal(shape)
-        return self._kept[key]
+        key = (purpose, batch, shape)
+        if key in self._kept:
+            return self._kept[key]
+        drawn = generator(branch(self.seed, purpose, batch)).standard_normal(shape)
+        if batch < KEPT:
+            self._kept[key] = drawn
+        return drawn
 
 
 def chi_squares(normals: Floats, freedom: Floats) -> Floats:
