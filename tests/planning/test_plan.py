@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_plan(trial):
     assert other.row.regret != trial.row.regret
 
 
-@pytest.mark.parametrize("effect", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("effect", [0.05, 2.0])
 def test_tuned_is_never_worse_than_the_papers(effect):
     for kind in ({"features": 4}, {"dim": 8}):
         tuned = plan(units=30_000, actions=3, effect=effect, batches=3, max_batches=3, **kind)
@@ -207,8 +207,8 @@ def test_predictions_agree_with_direct_simulation(asked, law):
 def test_fully_online_is_what_updates_after_every_unit_cost():
     """Least squares after each unit, behind a uniform start as long as the plan's."""
     made = plan(units=3_000, actions=3, dim=3, effect=0.5, max_batches=2)
-    regret = np.empty((3, 80))
-    for seed in range(80):
+    regret = np.empty((3, 50))
+    for seed in range(50):
         instance = world(made.model).instance(np.random.SeedSequence(seed))
         block = instance.block(0)
         x, theta, noise = block.contexts[:3_000], instance.theta[0], block.noise[:3_000]
@@ -224,7 +224,7 @@ def test_fully_online_is_what_updates_after_every_unit_cost():
                 moment += (means[a] + noise[t]) * x[t, a]
             regret[number, seed] = lost
     best = regret[regret.mean(axis=1).argmin()]
-    slack = 3 * best.std(ddof=1) / np.sqrt(80) + 0.05 * best.mean()
+    slack = 3 * best.std(ddof=1) / np.sqrt(50) + 0.05 * best.mean()
     assert slack < 0.3 * best.mean()
     assert made.online.regret == pytest.approx(best.mean(), abs=slack)
 
