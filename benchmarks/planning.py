@@ -12,7 +12,7 @@ from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 
 PAGE = Path("docs/planner.md")
-TRIALS = 200
+TRIALS = 600
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3},
