@@ -5,10 +5,13 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from seqbatch import Learner, grids, theory
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies import SBPE, ThompsonSampling
+from seqbatch.simulation.ensemble import Draws
+from seqbatch.simulation.shared_ensemble import SharedEnsemble
 
 SWEEP = [
     (T, d, K, M)
@@ -192,3 +195,23 @@ def test_no_policy_beats_the_certified_bound_under_its_prior(make):
         worst = max(worst, float(np.mean(regret)))
     assert bound > 0
     assert worst >= bound
+
+
+def test_the_bound_for_a_prior_is_the_proofs_and_holds():
+    d, K, nu, ends = 4, 3, 0.6, (300, 2_000, 9_000)
+    best = 0.0
+    for cut in (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0):
+        total, start = 0.0, 0
+        for end in ends:
+            spread = (d - 1) ** 2 / (d**2 / nu**2 + theory.expected_largest_norm(K, d) * start)
+            margin = spread - nu**2 * stats.chi2.sf(cut**2 * d, d + 2)
+            height = theory.expected_maximum(K) / (2 * cut * nu * np.sqrt(d))
+            total += (end - start) * height * max(margin, 0.0)
+            start = end
+        best = max(best, total)
+    bound = theory.prior_lower_bound_on(ends, dim=d, actions=K, spread=nu)
+    assert bound == pytest.approx(best)
+    theta = nu / d * np.random.default_rng(1).standard_normal((2_000, d))
+    trials = SharedEnsemble(theta, K, np.ones(2_000), Draws(np.random.SeedSequence(1)))
+    sizes = np.diff((0, *ends))
+    assert 0 < bound < float(trials.rates(sizes.tolist()).regret.mean(axis=0) @ sizes)

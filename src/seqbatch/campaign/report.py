@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.contract import Event
 from seqbatch.campaign.standing import ActionRow, Status
+from seqbatch.colours import COLOURS
 
 if TYPE_CHECKING:
     import altair as alt
-
-#: Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>

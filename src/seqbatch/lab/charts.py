@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.colours import COLOURS
+
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
-
-#: Okabe and Ito's colours, which colour-blind readers can tell apart; grey last.
-COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000",
-    "#999999", "#B8B800",
-)  # fmt: skip
 
 
 def colour(field: str, names: Sequence[str], *, columns: int = 4) -> "alt.Color":

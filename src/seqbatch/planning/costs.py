@@ -168,7 +168,7 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         of_online=regret / online if online > 0 else math.nan,
         earned=_earned(request, regret),
         best_share=float(rates.best.mean(axis=0) @ weights / weights.sum()),
-        # Both are simulated; where nothing can be learned, noise would let them cross.
+        # Where nothing can be learned, the regret's own noise would let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
         rate=_rate(request, len(sizes)),
         total_cost=cost,

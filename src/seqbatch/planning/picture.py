@@ -4,14 +4,13 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.colours import BLUE, GREY, ORANGE
 from seqbatch.planning.words import counted, number
 
 if TYPE_CHECKING:
     import altair as alt
 
     from seqbatch.planning.answer import Plan
-
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 
 
 def draw(plan: "Plan") -> "alt.TopLevelMixin":

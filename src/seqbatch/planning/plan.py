@@ -26,6 +26,7 @@ from seqbatch.planning.costs import (
 from seqbatch.planning.model import Floats, Model
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.tuning import Limits, feasible
+from seqbatch.policies.base import LinearPolicy
 from seqbatch.simulation.ensemble import Past
 
 ContextKind = Literal["stochastic", "adversarial"]
@@ -211,20 +212,21 @@ def replan(
         seed=before.seed,
         sample=before.sample,
     )
-    return replace(_stochastic(request, compare=False), policy=before.policy)
+    return _stochastic(request, policy=before.policy)
 
 
-def _stochastic(request: Request, *, compare: bool = True) -> Plan:
+def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan:
+    """Answer by simulation; policies are compared unless one is settled."""
     found = best_grids(request)
     online = online_row(request, found.values())
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
     sizes = found[_recommended(request, rows, online)]
-    made = candidates(request.model, sizes, seed=request.seed) if compare else ()
+    made = candidates(request.model, sizes, seed=request.seed) if policy is None else ()
     return Plan(
         model=request.model,
         contexts="stochastic",
         grid=_grid(sizes),
-        policy=preferred(made) if made else ucb(request.model, request.limits.units),
+        policy=policy or preferred(made),
         rows=tuple(rows),
         online=online,
         candidates=made,
@@ -282,35 +284,36 @@ def _guarantee(request: Request, batches: int | None) -> Row:
     dim = model.dim * (1 if model.layout == "shared" else model.actions)
     level = max(noise for _, noise in model.scenarios)
 
-    def promise(number: int) -> float:
-        # Proved for equal batches; unequal ones are at least as good as all of the largest size.
+    def promise(largest: int) -> float:
+        # Proved for equal batches: as many of the largest size as hold all units, and some more.
+        number = -(-units // largest)
         bound = theory.sbucb_upper_bound(
-            units=units, dim=dim, actions=model.actions, batches=number
+            units=number * largest, dim=dim, actions=model.actions, batches=number
         )
         # No unit can lose more than the range of the means.
         return level * min(bound, 2.0 * units)
 
-    number = units
+    largest = 1
     sizes: tuple[int, ...] = ()
     bound = cost = math.nan
     if batches is not None:
         sizes = request.limits.fit(_equal(units, batches))
-        number = -(-units // max(sizes))
+        largest = max(sizes)
         if dim > 1:
             ends = np.cumsum(sizes).tolist()
             bound = level * theory.adversarial_lower_bound_on(ends, dim=dim)
         if request.batch_cost is not None:
-            cost = promise(number) + request.batch_cost * batches
+            cost = promise(largest) + request.batch_cost * batches
     return Row(
         batches=batches,
         sizes=sizes,
         regret=math.nan,
         error=math.nan,
-        of_online=promise(number) / promise(units),
+        of_online=promise(largest) / promise(1),
         earned=math.nan,
         best_share=math.nan,
         lower_bound=bound,
-        rate=promise(number),
+        rate=promise(largest),
         total_cost=cost,
     )
 

@@ -11,10 +11,8 @@ on common random numbers, and a trial's regret is a continuous function of the b
 optimiser wants it. Contexts are whitened: with least squares, their covariance changes nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -62,17 +60,6 @@ class Rates:
 
     regret: Floats
     best: Floats
-
-
-class Ensemble(Protocol):
-    """Trials of one model."""
-
-    @property
-    def trials(self) -> int:
-        """How many."""
-
-    def rates(self, sizes: Sequence[int]) -> Rates:
-        """Run batches of these sizes."""
 
 
 @dataclass(frozen=True, eq=False)

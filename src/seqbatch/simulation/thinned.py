@@ -74,7 +74,10 @@ def _weighted(
     models: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     weight: float,
 ) -> State:
-    """Add units that each stand for `weight` of them."""
+    """Add units that each stand for `weight` of them.
+
+    The squared rewards lack a part of the noise; no policy reads them.
+    """
     [evidence] = state.evidence
     # Noise shrunk by the root of the weight and then weighted has the variance of all units.
     rewards = means + noise / np.sqrt(weight)
