@@ -5,19 +5,18 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seqbatch import policies
 from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
-from seqbatch.policies import Decision, Feedback, Policy
+from seqbatch.policies import Decision, Feedback, Policy, registry
 
 FORMAT = 1
 #: The learner's place in a seed's tree.
@@ -428,27 +427,23 @@ class Learner:
 
 def _identity(policy: Policy) -> dict[str, Any]:
     """Return what tells one policy from another, as it goes into a file's header."""
-    parameters: dict[str, Any] = {}
-    names: list[str] = [f.name for f in fields(policy)] if is_dataclass(policy) else []
-    for name in names:
-        value = getattr(policy, name)
-        parameters[name] = value.item() if isinstance(value, np.generic) else value
+    parameters = registry.describe(policy)
+    kind = parameters.pop("kind")
     try:
         json.dumps(parameters)
     except TypeError as error:
         raise InvalidArgumentError(
             "policy", "of parameters that are numbers, words or tuples of them", str(error)
         ) from None
-    kind = type(policy)
-    return {"module": kind.__module__, "policy": kind.__qualname__, "parameters": parameters}
+    return {"module": type(policy).__module__, "policy": kind, "parameters": parameters}
 
 
 def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Policy:
     name = header["policy"]
     ours = header["module"].startswith("seqbatch.policies.")
-    if not ours or name not in policies.__all__:
+    if not ours or name not in registry.kinds():
         raise LearnerFileError(
             f"{path}: was saved with the policy {name}, which is not one of seqbatch's. Pass it: "
             f"Learner.load(path, policy={name}(...))."
         )
-    return cast(Policy, getattr(policies, name)(**header["parameters"]))
+    return registry.make(name, **header["parameters"])

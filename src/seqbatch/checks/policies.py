@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqbatch import grids, policies
+from seqbatch import grids
 from seqbatch.core import Contexts, Layout, Problem
 from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning, SeqbatchError
 from seqbatch.learner import Learner
-from seqbatch.policies import Decision, Feedback, Policy
-from seqbatch.policies.base import BasePolicy
+from seqbatch.policies import Decision, Feedback, Oracle, Policy, registry
 
 Maker = Callable[[Problem], Policy]
 LAYOUTS: tuple[Layout, ...] = ("shared", "disjoint", "block")
@@ -306,19 +305,16 @@ def check_policy(policy: Policy | Maker) -> None:
 
 def own_policies() -> Iterator[Policy | Maker]:
     """Find the package's policies, each at its default and at its non-default examples."""
-    for name in policies.__all__:
-        kind = getattr(policies, name)
-        if not (isinstance(kind, type) and issubclass(kind, BasePolicy)):
-            continue
+    for name, kind in registry.kinds().items():
         for parameters in ({}, *kind.examples):
-            yield _with_truth(kind, parameters) if kind is policies.Oracle else kind(**parameters)
+            yield _with_truth(parameters) if kind is Oracle else registry.make(name, **parameters)
 
 
-def _with_truth(kind: type[policies.Oracle], parameters: dict[str, Any]) -> Maker:
+def _with_truth(parameters: dict[str, Any]) -> Maker:
     def make(problem: Problem) -> Policy:
         theta = np.linspace(-1.0, 1.0, problem.parameters)
         shape = (-1,) if problem.layout == "shared" else (problem.actions, problem.dim)
-        return kind(theta=theta.reshape(shape), **parameters)
+        return Oracle(theta=theta.reshape(shape), **parameters)
 
     return make
 

@@ -9,12 +9,11 @@ import typer
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch import policies
 from seqbatch.cli import campaign_views
 from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
 from seqbatch.cli.plan import plan
 from seqbatch.environments.linear import LinearEnvironment
-from seqbatch.policies.base import BasePolicy
+from seqbatch.policies import registry
 from seqbatch.simulation import GridRule
 
 app = typer.Typer(
@@ -46,11 +45,7 @@ app.command()(plan)
 @app.command("policies")
 def list_policies(as_json: Json = False) -> None:
     """List the policies, with their parameters and defaults."""
-    rows = [
-        [name, _first_line(kind), _parameters(kind)]
-        for name in policies.__all__
-        if isinstance(kind := getattr(policies, name), type) and issubclass(kind, BasePolicy)
-    ]
+    rows = [[name, _first_line(kind), _parameters(kind)] for name, kind in registry.kinds().items()]
     show("Policies", ["policy", "what it is", "parameters"], rows, as_json)
 
 

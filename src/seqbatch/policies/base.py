@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 First = Literal["fixed", "uniform"]
 Ties = Literal["lowest", "random"]
+Unknown = Literal["zero", "avoid"]
 
 
 @dataclass(frozen=True)
@@ -200,14 +201,22 @@ class BasePolicy:
         models = feedback.actions
         if state.problem.models == 1:
             models = np.zeros_like(models)
-        evidence, stale = list(state.evidence), list(state.stale)
-        present = np.bincount(feedback.groups + 1, minlength=len(evidence) + 1)[1:]
+        present = np.bincount(feedback.groups + 1, minlength=len(state.evidence) + 1)[1:]
         for group in np.flatnonzero(present):
             cells = np.where(feedback.groups == group, models, -1)
-            evidence[group] = evidence[group].add(feedback.vectors, feedback.rewards, cells)
-            news = evidence[group].count != state.evidence[group].count
-            stale[group] = stale[group] | news
-        return replace(state, evidence=tuple(evidence), stale=tuple(stale))
+            # Rows are added to the sums themselves, not merged as sums of their own: so the bits
+            # do not depend on the pieces in which a batch's feedback comes.
+            grown = state.evidence[group].add(feedback.vectors, feedback.rewards, cells)
+            state = _with_evidence(state, int(group), grown)
+        return state
+
+    def absorb(self, state: State, group: int, statistics: Statistics) -> State:
+        """Merge sums that were made elsewhere into one group's evidence; the estimates stay.
+
+        Simulators that draw sums instead of units, and reductions over many machines, teach a
+        policy this way.
+        """
+        return _with_evidence(state, group, state.evidence[group].merge(statistics))
 
     def close(self, state: State) -> State:
         """End the batch and estimate anew from the evidence."""
@@ -222,6 +231,18 @@ class BasePolicy:
     def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
         """Return the part of the evidence that each unit's outcome will enter."""
         return np.zeros(len(positions), dtype=np.int64)
+
+    def parts(self, state: State) -> list[tuple[int, int]]:
+        """Return the groups that the open batch's outcomes enter, and how many enter each."""
+        return [(0, state.problem.size(state.batch))]
+
+    def still_used(self, state: State, groups: Integers) -> NDArray[np.bool_]:
+        """Say for each group whether an outcome that enters it now has a part in any estimate."""
+        return (groups >= 0) & (groups < len(state.evidence))
+
+    def known(self, state: State) -> NDArray[np.bool_]:
+        """Say of which models the estimates in use have evidence, shape (models,)."""
+        return state.evidence[0].count > 0
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return the estimates before any data."""
@@ -241,6 +262,15 @@ class BasePolicy:
     ) -> tuple[Integers, Floats]:
         """Return each unit's action and every action's probability."""
         raise NotImplementedError
+
+    @property
+    def starts_blind(self) -> bool:
+        """Whether the first batch is assigned without looking at contexts."""
+        return True
+
+    def determined(self, state: State) -> Integers | None:  # noqa: ARG002
+        """Return how many directions of each model the data determine; None where none need be."""
+        return None
 
     def summary(self, state: State) -> Estimate:
         """Return the one estimate that a person would ask for."""
@@ -273,6 +303,15 @@ class LinearPolicy(BasePolicy):
         arguments.choice("first", self.first, ("fixed", "uniform"))
         arguments.choice("ties", self.ties, ("lowest", "random"))
 
+    @property
+    def starts_blind(self) -> bool:
+        """Whether the first batch is assigned without looking at contexts."""
+        return self.first == "uniform"
+
+    def determined(self, state: State) -> Integers | None:
+        """Return the rank of each model's evidence in the estimate in use."""
+        return self.summary(state).rank
+
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
@@ -291,6 +330,49 @@ class LinearPolicy(BasePolicy):
         """Choose the highest criterion."""
         criterion = ranking.scores if ranking.criterion is None else ranking.criterion
         return highest(criterion, self.ties, draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyPolicy(LinearPolicy):
+    """Policies that always take the action of highest estimated mean.
+
+    Parameters
+    ----------
+    first, ties
+        See :class:`LinearPolicy`.
+    unknown
+        What is thought of an action without any outcomes, where each action has a model of its
+        own. ``"zero"``: its estimated mean is 0, as published; where all rewards are negative, that
+        makes it the best there is. ``"avoid"``: the choice is among the actions with outcomes, and
+        uniformly random where there are none.
+    """
+
+    unknown: Unknown = "zero"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.choice("unknown", self.unknown, ("zero", "avoid"))
+
+    def prefer(
+        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
+    ) -> tuple[Integers, Floats]:
+        """Choose the highest estimated mean, among the actions that there is evidence of."""
+        known = self.known(state)
+        # A shared model knows every action or none, and before the first outcomes all are alike.
+        alike = state.problem.models == 1 or state.batch == 1 or known.all()
+        if self.unknown == "zero" or alike:
+            return super().prefer(state, contexts, ranking, draws)
+        if not known.any():
+            return uniformly(len(contexts), len(known), draws)
+        return highest(np.where(known, ranking.scores, -np.inf), self.ties, draws)
+
+
+def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
+    """Return the state with one group's evidence replaced, and what is new in it marked."""
+    evidence, stale = list(state.evidence), list(state.stale)
+    stale[group] = stale[group] | (statistics.count != evidence[group].count)
+    evidence[group] = statistics
+    return replace(state, evidence=tuple(evidence), stale=tuple(stale))
 
 
 def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Floats]:

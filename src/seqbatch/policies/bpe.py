@@ -13,17 +13,19 @@ SBPE's.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.estimate import warn_if_deficient
-from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State
+from seqbatch.policies.base import Floats, GreedyPolicy, Integers, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPE(LinearPolicy):
+class BPE(GreedyPolicy):
     """Batched pure exploitation with sample splitting (Algorithm 5).
 
     Parameters
@@ -34,8 +36,8 @@ class BPE(LinearPolicy):
         use; nothing is wasted and the independence is kept.
     first
         ``"fixed"``: the first batch plays action 0, as in the paper. ``"uniform"``: random.
-    ties
-        See :class:`~seqbatch.policies.base.LinearPolicy`.
+    ties, unknown
+        See :class:`~seqbatch.policies.base.GreedyPolicy`.
 
     Examples
     --------
@@ -72,19 +74,38 @@ class BPE(LinearPolicy):
         floor(j n / pieces) <= i is ceil((i + 1) pieces / n) - 1.
         """
         M, m = state.problem.batches, state.batch
-        first = 1 if self.split == "even" else m
-        pieces = M if self.split == "even" else M - m
-        if pieces == 0:
+        if (pieces := self._pieces(state)) == 0:
             return np.full(len(positions), -1, dtype=np.int64)
         intervals = ((positions + 1) * pieces - 1) // state.problem.size(m)
-        groups = first - 1 + intervals
+        groups = intervals if self.split == "even" else intervals + m - 1
         # Estimate j uses batches 1 to j: earlier intervals of this batch come too late for theirs.
         return np.where((groups >= m - 1) & (groups < M - 1), groups, -1)
+
+    def parts(self, state: State) -> list[tuple[int, int]]:
+        """Return the intervals that an estimate will use, and how many units are in each."""
+        size, pieces = state.problem.size(state.batch), self._pieces(state)
+        cuts = [j * size // pieces for j in range(pieces + 1)] if pieces else []
+        parts = [(low, high - low) for low, high in pairwise(cuts) if high > low]
+        groups = self.group_of(state, np.array([low for low, _ in parts], dtype=np.int64))
+        return [(int(g), units) for g, (_, units) in zip(groups, parts, strict=True) if g >= 0]
+
+    def still_used(self, state: State, groups: Integers) -> NDArray[np.bool_]:
+        """Say which intervals are still to be fitted: interval m is fitted once, as m closes."""
+        return super().still_used(state, groups) & (groups >= state.batch - 1)
+
+    def known(self, state: State) -> NDArray[np.bool_]:
+        """Say of which models the interval that the estimate was fitted on has outcomes."""
+        return state.evidence[max(state.batch - 2, 0)].count > 0
+
+    def _pieces(self, state: State) -> int:
+        """Return into how many intervals the open batch is cut."""
+        M, m = state.problem.batches, state.batch
+        return M if self.split == "even" else M - m
 
     def prefer(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Play action 0 in the first batch, whatever the rule for ties."""
+        """Play action 0 in the first batch, whatever the rule for ties; be greedy later."""
         if state.batch > 1:
             return super().prefer(state, contexts, ranking, draws)
         probabilities = np.zeros_like(ranking.scores)

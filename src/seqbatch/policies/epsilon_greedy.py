@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seqbatch.core import Contexts
-from seqbatch.policies.base import Floats, Integers, Ranking, State, highest, pick
+from seqbatch.policies.base import Floats, Integers, Ranking, State, pick
 from seqbatch.policies.rbgl import RBGL
 
 
@@ -22,7 +22,7 @@ class EpsilonGreedy(RBGL):
     ----------
     epsilon
         The share of units that explore, between 0 and 1.
-    ridge, first, ties
+    ridge, first, ties, unknown
         As for :class:`~seqbatch.policies.RBGL`.
 
     Examples
@@ -46,12 +46,8 @@ class EpsilonGreedy(RBGL):
         self._plain("epsilon", at_least=0, at_most=1)
 
     def prefer(
-        self,
-        state: State,
-        contexts: Contexts,  # noqa: ARG002
-        ranking: Ranking,
-        draws: Floats,
+        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Mix the greedy choice with the uniform one."""
-        _, greedy = highest(ranking.scores, self.ties, draws)
+        _, greedy = super().prefer(state, contexts, ranking, draws)
         return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from seqbatch.core import lasso
-from seqbatch.policies.base import First, LinearPolicy, State
+from seqbatch.policies.base import First, GreedyPolicy, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class LBGL(LinearPolicy):
+class LBGL(GreedyPolicy):
     """Lasso batch greedy learning.
 
     Parameters
@@ -30,8 +30,8 @@ class LBGL(LinearPolicy):
         c, the multiplier of the penalty; 1 by default.
     first
         ``"uniform"`` as published. With ``"fixed"`` all actions tie, as theta = 0.
-    ties
-        See :class:`~seqbatch.policies.base.LinearPolicy`.
+    ties, unknown
+        See :class:`~seqbatch.policies.base.GreedyPolicy`.
 
     Examples
     --------
@@ -65,3 +65,7 @@ class LBGL(LinearPolicy):
         penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
         units = max(int(state.evidence[0].count.sum()), 1)
         return replace(state, estimates=(lasso(state.evidence[0], penalty, units=units),))
+
+    def determined(self, state: State) -> None:  # noqa: ARG002
+        """Say nothing: the lasso chooses among directions that the data leave open."""
+        return

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from seqbatch.core import ridge
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import GreedyPolicy, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class RBGL(LinearPolicy):
+class RBGL(GreedyPolicy):
     """Ridge batch greedy learning.
 
     Parameters
     ----------
     ridge
         lambda, the penalty; 1 by default.
-    first, ties
-        See :class:`~seqbatch.policies.base.LinearPolicy`.
+    first, ties, unknown
+        See :class:`~seqbatch.policies.base.GreedyPolicy`.
 
     Examples
     --------

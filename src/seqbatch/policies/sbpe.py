@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 
 from seqbatch.core import least_squares
 from seqbatch.core.estimate import warn_if_deficient
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import GreedyPolicy, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class SBPE(LinearPolicy):
+class SBPE(GreedyPolicy):
     """Sequential batch pure exploitation (Algorithm 4).
 
     Parameters
     ----------
-    first, ties
-        See :class:`~seqbatch.policies.base.LinearPolicy`.
+    first, ties, unknown
+        See :class:`~seqbatch.policies.base.GreedyPolicy`.
 
     Examples
     --------

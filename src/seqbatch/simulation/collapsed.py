@@ -17,22 +17,21 @@ kept is the expected one, which has the same mean as the sampled one and far les
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import cast
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch import theory
-from seqbatch.core import Statistics
+from seqbatch.core import Contexts, Statistics
 from seqbatch.environments import Environment, Gaussian
 from seqbatch.environments.base import branch, generator
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Policy
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import LinearPolicy, Ranking, State
 from seqbatch.simulation.trajectory import (
     Floats,
     Integers,
@@ -87,10 +86,8 @@ def simulate_collapsed(
         gained, lost = law.rates(v)
         counts.append(_counts(random, greedy, state, size, chosen=v is not None))
         if learn_last or batch < grid.batches:
-            for group, units in _parts(greedy, state, size):
-                evidence = list(state.evidence)
-                evidence[group] = evidence[group].merge(law.sums(random, units, v))
-                state = replace(state, evidence=tuple(evidence))
+            for group, units in greedy.parts(state):
+                state = greedy.absorb(state, group, law.sums(random, units, v))
             state = greedy.close(state)
             known = diagnostics(state, greedy, instance.theta)
         regret, reward = regret + size * lost, reward + size * gained
@@ -171,31 +168,20 @@ class _Law:
         return mirror @ framed @ mirror
 
 
-def _parts(policy: LinearPolicy, state: State, size: int) -> list[tuple[int, int]]:
-    """Return the groups that a batch's units enter, and how many of them enter each."""
-    if not isinstance(policy, BPE):
-        return [(0, size)]
-    pieces = state.problem.batches - (state.batch if policy.split == "needed" else 0)
-    cuts = [j * size // pieces for j in range(pieces + 1)] if pieces else []
-    parts = [(low, high - low) for low, high in pairwise(cuts) if high > low]
-    groups = policy.group_of(state, np.array([low for low, _ in parts], dtype=np.int64))
-    return [(int(g), units) for g, (_, units) in zip(groups, parts, strict=True) if g >= 0]
-
-
 def _counts(
     random: Generator, policy: LinearPolicy, state: State, units: int, *, chosen: bool
 ) -> Integers:
-    """Draw how often each action was taken: all are alike unless one is played throughout."""
+    """Draw how often each action was taken; where contexts decide, no action is preferred."""
     actions = state.problem.actions
-    if state.batch == 1 and policy.first == "uniform":
-        alike = True
-    elif state.batch == 1 and isinstance(policy, BPE):
-        alike = False
-    else:
-        alike = chosen or policy.ties == "random"
-    if alike:
-        return random.multinomial(units, np.full(actions, 1 / actions))
-    return np.array([units] + [0] * (actions - 1), dtype=np.int64)
+    shares = np.full(actions, 1 / actions)
+    if not chosen:
+        nobody = Contexts(np.zeros((1, actions, state.problem.dim)), state.problem)
+        tied = Ranking(scores=np.zeros((1, actions)), means=np.zeros((1, actions)))
+        shares = policy.choose(state, nobody, tied, np.zeros(1))[1][0]
+    if shares.max() == 1:
+        # One action throughout: nothing is left to draw.
+        return (units * shares).astype(np.int64)
+    return random.multinomial(units, shares)
 
 
 def _wishart(random: Generator, dim: int, freedom: int) -> Floats:

@@ -8,13 +8,13 @@ for their level.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import Contexts, Layout, Problem, Statistics
-from seqbatch.policies.base import Floats, LinearPolicy, State
+from seqbatch.policies.base import Floats, LinearPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,31 +62,29 @@ class ThinnedTrial:
                 vectors = contexts.chosen(decision.actions)
                 blur = self.noise * random.standard_normal(used)
                 models = decision.actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
-                state = policy.close(_weighted(state, vectors, gained, blur, models, size / used))
+                sums = _weighted(problem, vectors, gained, blur, models, size / used)
+                state = policy.close(policy.absorb(state, 0, sums))
         return total
 
 
 def _weighted(
-    state: State,
+    problem: Problem,
     vectors: Floats,
     means: Floats,
     noise: Floats,
     models: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     weight: float,
-) -> State:
-    """Add units that each stand for `weight` of them.
+) -> Statistics:
+    """Return the sums of units that each stand for `weight` of them.
 
     The squared rewards lack a part of the noise; no policy reads them.
     """
-    [evidence] = state.evidence
     # Noise shrunk by the root of the weight and then weighted has the variance of all units.
     rewards = means + noise / np.sqrt(weight)
-    sums = Statistics.zero(evidence.cells, evidence.dim).add(vectors, rewards, models)
-    sums = Statistics(
+    sums = Statistics.zero(problem.models, problem.dim).add(vectors, rewards, models)
+    return Statistics(
         gram=weight * sums.gram,
         moment=weight * sums.moment,
         squares=weight * sums.squares,
         count=np.rint(weight * sums.count).astype(np.int64),
     )
-    news = sums.count > 0
-    return replace(state, evidence=(evidence.merge(sums),), stale=(state.stale[0] | news,))
