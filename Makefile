@@ -1,6 +1,10 @@
 # Two commands do everything: `make demo` and `make test`. Each makes .venv first if need be.
 PYTHON ?= python3
 BIN := .venv/bin
+# Public data sets, where a folder of them lies beside the project.
+ifneq ($(wildcard ../shared/data),)
+export SEQBATCH_DATA ?= $(abspath ../shared/data)
+endif
 
 .PHONY: demo test lint bench torture requirements clean
 

@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
     "seed": 1,
     "unit": "id",
     "actions": list(ACTIONS),
-    "holdout": 0.05,
+    "randomised": 0.05,
     "floor": 0.01,
     "reward": {"column": "y"},
     "features": {
@@ -85,21 +85,26 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     """Run two waves; return seconds, shares and peak memory of the second one's calls."""
     from sqlalchemy.engine import default
 
-    from seqbatch.campaign import Campaign, assigning, checking, features, files, learning, ledger
+    from seqbatch.campaign import Campaign
+    from seqbatch.campaign.deciding import learning
+    from seqbatch.campaign.record.outcomes import Ledger
+    from seqbatch.campaign.steps import assigning
+    from seqbatch.campaign.tables.encoder import Encoder
+    from seqbatch.campaign.tables.reading import Source
     from seqbatch.storage import open_store
     from seqbatch.storage.rows import View
 
     shares = Shares()
-    shares.wrap(files.Source, "_reading", "parsing")
-    shares.wrap(features.Encoder, "prepared", "parsing")
-    shares.wrap(checking, "draws", "drawing")
+    shares.wrap(Source, "_reading", "parsing")
+    shares.wrap(Encoder, "prepared", "parsing")
+    shares.wrap(assigning, "draws", "drawing")
     shares.wrap(assigning, "decide", "scoring")
     shares.wrap(learning, "_learned", "scoring")
     for name in ("numbers", "outcomes", "claim", "add_units", "add_outcomes", "add_state"):
         shares.wrap(View, name, "storage")
     shares.wrap(default.DefaultDialect, "do_commit", "storage")
     shares.wrap(assigning, "pack", "storage")
-    shares.wrap(ledger.Ledger, "of", "storage")
+    shares.wrap(Ledger, "of", "storage")
     store = open_store(url)
     campaign = Campaign.create(SPEC, store=store)
     result: dict[str, Any] = {}

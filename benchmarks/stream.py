@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 def covertype() -> tuple[Floats, Floats, str]:
     """Return vectors (T, 54) of unit length, rewards (T, 7) of every action, and where from."""
-    folder = Path(os.environ.get("SEQBATCH_DATA", "../shared/data"))
+    folder = Path(os.environ.get("SEQBATCH_DATA", "data"))
     file = folder / "covtype.data.gz"
     if not file.exists():
         return *synthetic(UNITS), "a synthetic stream of Covertype's shape"

@@ -36,7 +36,7 @@ seed = 2026
 unit = "customer"
 actions = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
 control = "No E-Mail"
-holdout = 0.1
+randomised = 0.1
 floor = 0.02
 missing = 0.25    # a replay knows the outcome of about one customer in three
 
@@ -135,7 +135,7 @@ def main() -> None:
     }
     options = [word for name, value in asked.items() for word in (f"--{name}", f"{value:g}")]
     run("plan", *options, "--out", OUT / "plan.html")
-    say("Three waves then, the smallest first. The declaration says all that is fixed beforehand,")
+    say("Three waves then, the smallest first. The spec says all that is fixed beforehand,")
     print("# and takes the waves' sizes and the policy from the same plan:")
     spec = SPEC.format(units=len(everyone), waves=WAVES, effect=EFFECT, noise=NOISE)
     (OUT / "spec.toml").write_text(spec, encoding="utf-8")

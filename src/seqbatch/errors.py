@@ -9,7 +9,7 @@
     ├── LearnerFileError       (also a ValueError)    a saved learner that cannot be read
     ├── CampaignError                                 a real experiment in waves
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
-    │   ├── InvalidSpecError   (also a ValueError)    a campaign's declaration that breaks rules
+    │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
     │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, taken, too few outcomes
     │   └── StoreError         (also a RuntimeError)  a database that cannot be used
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is not as it should be
@@ -68,7 +68,7 @@ class CampaignError(SeqbatchError):
 
 
 class InvalidSpecError(CampaignError, ValueError):
-    """A campaign's declaration that breaks a rule; the message quotes the offending lines."""
+    """A campaign's spec that breaks a rule; the message quotes the offending lines."""
 
 
 class InvalidFileError(CampaignError, ValueError):

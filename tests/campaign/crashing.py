@@ -81,7 +81,7 @@ def _arm(point):
     """Make the process die right before or right after one step of a call."""
     from sqlalchemy.engine import default
 
-    from seqbatch.campaign.answers import Writer
+    from seqbatch.campaign.tables.writing import Writer
     from seqbatch.storage.rows import View
 
     step, when = point

@@ -10,7 +10,7 @@ SPEC = {
     "seed": 7,
     "unit": "id",
     "actions": ["none", "mail", "call"],
-    "holdout": 0.2,
+    "randomised": 0.2,
     "floor": 0.02,
     "reward": {"column": "visit", "range": [-10, 10]},
     "features": {

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.blobs import unpack
-from seqbatch.campaign.decisions import Decided
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 
@@ -236,9 +236,9 @@ def test_events_that_never_were(store, tmp_path):
     campaign = created(store)
     for at in (0, 2):
         with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
-            campaign.status(at=at)
+            campaign.status(at_event=at)
         with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
-            campaign.export(tmp_path / "x.csv", at=at)
+            campaign.export(tmp_path / "x.csv", at_event=at)
     assert not (tmp_path / "x.csv").exists()
 
 
@@ -252,7 +252,7 @@ def test_waves_that_never_were_cannot_be_closed(store):
 
 
 def test_a_share_of_outcomes_that_is_met_exactly(store):
-    campaign = small(store, missing=0.55, grid={"sizes": [100, 100]})
+    campaign = small(store, required_outcomes=0.55, grid={"sizes": [100, 100]})
     ids = campaign.assign(units(100)).table["id"].to_pylist()
     campaign.record(pl.DataFrame({"id": ids[:54], "y": [1.0] * 54}))
     with pytest.raises(CampaignStateError, match=r"54 of its 100 units \(54.0%\); at least 55.0%"):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from seqbatch.campaign.checks import Allocation, missingness
-from seqbatch.campaign.checks import Test as Chi
+from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
 
 
 def p_values(count, forge):
@@ -37,7 +36,7 @@ def test_allocation_finds_units_that_were_redirected():
 def test_allocation_without_randomness_has_nothing_to_test():
     allocation = Allocation(2)
     allocation.add(np.array([0, 1]), np.eye(2))
-    assert allocation.test() == Chi(0.0, 0, None)
+    assert allocation.test() == ChiSquare(0.0, 0, None)
 
 
 def drawn(random, probabilities):
@@ -101,7 +100,7 @@ def test_too_few_is_said():
     random = np.random.default_rng(11)
     even = np.full((100, 2), 0.5)
     actions = drawn(random, even)
-    assert told_apart(actions, even, np.arange(100) < 3) == Chi(0.0, 0, None, few=True)
+    assert told_apart(actions, even, np.arange(100) < 3) == ChiSquare(0.0, 0, None, few=True)
     assert not told_apart(actions, even, np.arange(100) < 40).few
     allocation = Allocation(2)
     allocation.add(actions[:10], even[:10])
@@ -110,6 +109,6 @@ def test_too_few_is_said():
 
 def test_missingness_without_anything_missing_has_nothing_to_test():
     even, actions = np.full((100, 2), 0.5), np.arange(100) % 2
-    assert told_apart(actions, even, np.zeros(100, dtype=bool)) == Chi(0.0, 0, None)
-    assert told_apart(actions, even, np.ones(100, dtype=bool)) == Chi(0.0, 0, None)
-    assert told_apart(actions, np.eye(2)[actions], actions == 0) == Chi(0.0, 0, None)
+    assert told_apart(actions, even, np.zeros(100, dtype=bool)) == ChiSquare(0.0, 0, None)
+    assert told_apart(actions, even, np.ones(100, dtype=bool)) == ChiSquare(0.0, 0, None)
+    assert told_apart(actions, np.eye(2)[actions], actions == 0) == ChiSquare(0.0, 0, None)

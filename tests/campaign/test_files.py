@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from seqbatch.campaign import files
-from seqbatch.campaign.files import source
+from seqbatch.campaign.tables import reading
+from seqbatch.campaign.tables.reading import source
 from seqbatch.errors import (
     CampaignStateError,
     InvalidArgumentError,
@@ -150,7 +150,7 @@ def test_every_format_gives_the_same_answers(campaign, tmp_path, ending):
     assert result.table.equals(again.table)
     for kind in ("csv", "parquet", "arrow"):
         campaign.assign(path, out=tmp_path / f"out.{kind}")
-    read = pl.read_csv(tmp_path / "out.csv", schema_overrides={"id": pl.String, "batch": pl.Int32})
+    read = pl.read_csv(tmp_path / "out.csv", schema_overrides={"id": pl.String, "wave": pl.Int32})
     assert read.equals(pl.from_arrow(result.table))
     assert pa.parquet.read_table(tmp_path / "out.parquet").equals(result.table)
     with pa.ipc.open_file(tmp_path / "out.arrow") as reader:
@@ -188,7 +188,7 @@ def test_pipes(campaign, monkeypatch, capfdbinary):
     campaign.assign("-", out="-")
     shown = capfdbinary.readouterr().out
     assert shown.count(b"\n") == 6
-    assert shown.startswith(b"id,action,batch,score,probability,holdout,p(none)")
+    assert shown.startswith(b"id,action,batch,score,probability,randomised,p(none)")
 
 
 def test_files_that_cannot_be(campaign, tmp_path):
@@ -263,7 +263,7 @@ def test_a_failed_write_leaves_the_old_file(campaign, tmp_path):
 
 
 def test_a_pipe_gets_nothing_where_nothing_was_assigned(campaign, monkeypatch, capfdbinary):
-    monkeypatch.setattr(files, "CHUNK", 256)
+    monkeypatch.setattr(reading, "CHUNK", 256)
     with pytest.raises(CampaignStateError, match="Nothing was assigned"):
         campaign.assign(units(310), out="-")
     assert capfdbinary.readouterr().out == b""
@@ -307,7 +307,9 @@ def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
 def test_the_rest_keeps_its_columns_and_its_own_format(campaign, tmp_path, kind):
     frame = units(310).with_columns(note=pl.col("id") + " ☃", day=pl.date(2024, 1, 2))
     rest = tmp_path / f"rest.{kind}"
-    result = campaign.assign(frame, partial=True, out=tmp_path / "o", rest=rest, out_kind="parquet")
+    result = campaign.assign(
+        frame, partial=True, out=tmp_path / "o", rest=rest, out_format="parquet"
+    )
     assert result.left_over == 10
     with source(rest) as opened:
         assert opened.columns() == frame.columns

@@ -109,8 +109,8 @@ def test_assigning_while_closing(store_url, nursery, files):
         )  # fmt: skip
         answers = pl.read_parquet(files / "out-b.parquet")
         assert answers["id"].n_unique() == len(answers) == 30
-        assert answers.filter(pl.col("id") < "000030")["batch"].unique().to_list() == [1]
-        waves |= set(answers["batch"])
+        assert answers.filter(pl.col("id") < "000030")["wave"].unique().to_list() == [1]
+        waves |= set(answers["wave"])
         assert campaign.verify().sound
     assert waves <= {1, 2}
     store.close()

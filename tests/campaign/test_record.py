@@ -156,13 +156,13 @@ def test_a_correction_after_close_keeps_both_reports(store, tmp_path):
     fixed = pl.DataFrame({"id": ["000004"], "visit": [9.75]})
     campaign.record(fixed, correct=True, reason="refund")
     as_corrected = campaign.status()
-    assert campaign.status(at=closed_at) == as_closed
+    assert campaign.status(at_event=closed_at) == as_closed
     assert as_corrected.actions != as_closed.actions
     _, _, closed = run_wave(campaign, 2, start=300, count=200)
     assert closed.relearned
-    assert campaign.status(at=closed_at) == as_closed
-    assert campaign.status(at=closed_at + 1) == as_corrected
-    campaign.export(tmp_path / "then.csv", at=closed_at)
+    assert campaign.status(at_event=closed_at) == as_closed
+    assert campaign.status(at_event=closed_at + 1) == as_corrected
+    campaign.export(tmp_path / "then.csv", at_event=closed_at)
     campaign.export(tmp_path / "now.csv")
     then, now = pl.read_csv(tmp_path / "then.csv"), pl.read_csv(tmp_path / "now.csv")
     assert len(then) == 300
@@ -205,7 +205,7 @@ def test_a_wave_that_cannot_be_read_is_quarantined(store):
     assert result.held[0][3] == "batch must be a wave's number; received 'two'"
 
 
-@pytest.mark.parametrize("column", ["visit", "batch"])
+@pytest.mark.parametrize("column", ["visit", "wave"])
 @pytest.mark.parametrize("kind", ["date32", "duration"])
 def test_a_column_of_times_is_no_column_of_numbers(store, column, kind):
     campaign, rows = assigned(store)
@@ -235,13 +235,13 @@ def test_a_held_row_claims_no_outcome_id(store):
 
 
 def test_columns_called_as_those_of_an_export(store, tmp_path):
-    campaign, rows = assigned(store, outcome="batch", reward={"column": "reason"})
+    campaign, rows = assigned(store, outcome="wave", reward={"column": "reason"})
     frame = rows[:2].rename({"visit": "reason"}).with_columns(batch=pl.Series(["x1", "x2"]))
     assert counts(campaign.record(frame)) == (2, 0, 0, 0)
     campaign.export(tmp_path / "o.parquet", what="outcomes")
     shown = pl.read_parquet(tmp_path / "o.parquet")
     assert shown["outcome reason"].to_list() == rows["visit"][:2].to_list()
-    assert shown["batch"].to_list() == ["x1", "x2"]
+    assert shown["wave"].to_list() == ["x1", "x2"]
 
 
 def test_a_reward_column_without_a_value_is_held_whole(store):

@@ -6,10 +6,10 @@ import tomllib
 import polars as pl
 import pytest
 
-from seqbatch.campaign.declaration import parse_spec, read_spec
-from seqbatch.campaign.situation import chosen_policy, make_policy, recommended_policy, wave_sizes
-from seqbatch.campaign.spec import Features
-from seqbatch.campaign.starting import starting_spec, write_spec
+from seqbatch.campaign.design.choosing import chosen_policy, recommended_policy, wave_sizes
+from seqbatch.campaign.design.spec import Features
+from seqbatch.campaign.design.template import starting_spec, write_spec
+from seqbatch.campaign.design.toml import parse_spec, read_spec
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, units
@@ -17,7 +17,7 @@ from tests.campaign.instances import created, units
 GOOD = """\
 name = "spring"
 actions = ["none", "mail"]
-holdout = 0.1
+randomised = 0.1
 [reward]
 column = "visit"
 [features.numeric]
@@ -42,8 +42,8 @@ def test_a_good_one():
     ('name = "spring"', 'name = "no spaces"', "name: String should match", 1),
     ('["none", "mail"]', '["none"]', "actions: .* at least 2", 2),
     ('["none", "mail"]', '["none", "none"]', "told apart; repeated: none", 2),
-    ("holdout = 0.1", "holdout = 1.5", "holdout: .* less than or equal to 1", 3),
-    ("holdout = 0.1", "hold = 0.1", "hold: Extra inputs", 3),
+    ("randomised = 0.1", "randomised = 1.5", "randomised: .* less than or equal to 1", 3),
+    ("randomised = 0.1", "hold = 0.1", "hold: Extra inputs", 3),
     ("sd = 2", "sd = 0", "features.numeric.spend.sd: .* greater than 0", 8),
     ('"learn"', '"guess"', "features.numeric.age: .* 'learn' or 'raw'", 7),
     ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
@@ -108,9 +108,26 @@ def test_policies():
     fixed = parse_spec(GOOD + '[policy]\nkind = "SBUCB"\nfirst = "fixed"\n')
     assert chosen_policy(fixed, None)["first"] == "fixed"
     with pytest.raises(InvalidSpecError, match=r"policy\.kind must be one of BPE, LBGL"):
-        make_policy({"kind": "Oracle"})
+        chosen_policy(parse_spec(GOOD + '[policy]\nkind = "Oracle"\n'), None)
     with pytest.raises(InvalidSpecError, match="policy must be parameters of SBPE"):
-        make_policy({"kind": "SBPE", "gamma": 1})
+        chosen_policy(parse_spec(GOOD + '[policy]\nkind = "SBPE"\ngamma = 1\n'), None)
+
+
+def test_greedy_policies_avoid_what_they_know_nothing_of():
+    assert chosen_policy(parse_spec(GOOD), None)["unknown"] == "avoid"
+    planned = {"kind": "SBPE", "first": "uniform", "ties": "random", "unknown": "zero"}
+    assert chosen_policy(parse_spec(GOOD), planned)["unknown"] == "avoid"
+    declared = parse_spec(GOOD + '[policy]\nkind = "SBPE"\nunknown = "zero"\n')
+    assert chosen_policy(declared, planned)["unknown"] == "zero"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("holdout = 0.1", "randomised"), ("missing = 0.9", "required_outcomes")]
+)
+def test_settings_that_were_renamed_are_refused_with_their_new_name(old, new):
+    name = old.partition(" ")[0]
+    with pytest.raises(InvalidSpecError, match=f"{name} is called {new} now"):
+        parse_spec(f"{old}\n{GOOD}")
 
 
 def test_scaling_is_learned_from_a_random_wave_alone(tmp_path):

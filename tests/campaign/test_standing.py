@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.campaign.report import write_report
-from seqbatch.campaign.standing import UNKNOWN
+from seqbatch.campaign.views.report import write_report
+from seqbatch.campaign.views.status import UNKNOWN
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
 
@@ -35,7 +35,7 @@ def test_what_some_units_could_not_get_is_not_known(base, tmp_path):
         assert (UNKNOWN in campaign.status().notes) == (number == 2)
         campaign.close()
     assert rows_of(campaign, 1)["c"].weighted == pytest.approx(-5)
-    # Greedy without holdout or floor: every probability is 0 or 1.
+    # Greedy without randomised or floor: every probability is 0 or 1.
     for name in "ab":
         row = rows_of(campaign, 2)[name]
         assert row.outcomes > 90
@@ -70,7 +70,7 @@ def test_one_outcome_has_no_error(base, tmp_path):
 
 
 def test_the_control_is_what_others_are_compared_with(base, tmp_path):
-    campaign = small(base, control="b", holdout=0.3)
+    campaign = small(base, control="b", randomised=0.3)
     small_wave(campaign, 1)
     small_wave(campaign, 2)
     assert campaign.status().control == "b"

@@ -114,8 +114,8 @@ def test_a_decision_that_was_signed_but_not_made_is_named(sound, tmp_path):
     """Hashes made to fit a forged decision do not make it what the policy decides."""
     import numpy as np
 
-    from seqbatch.campaign import chain
-    from seqbatch.campaign.blobs import pack, unpack
+    from seqbatch.campaign.record.codec import pack, unpack
+    from seqbatch.campaign.record.events import hash_of
 
     path = tmp_path / "forged.db"
     shutil.copyfile(sound, path)
@@ -128,7 +128,7 @@ def test_a_decision_that_was_signed_but_not_made_is_named(sound, tmp_path):
     actions[17] = (actions[17] + 1) % 3
     forged = table.set_column(0, "action", [np.asarray(actions)])
     decided = pack(forged)
-    hashed = chain.units_hash("spring", type(chunk)(**{**vars(chunk), "decided": decided}))
+    hashed = hash_of("spring", type(chunk)(**{**vars(chunk), "decided": decided}))
     store.close()
     raw = sqlite3.connect(path)
     raw.execute("DROP TRIGGER unit_chunks_no_UPDATE")

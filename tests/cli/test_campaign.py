@@ -19,7 +19,7 @@ name = "spring"
 seed = 7
 unit = "id"
 actions = ["none", "mail", "call"]
-holdout = 0.2
+randomised = 0.2
 floor = 0.02
 [reward]
 column = "visit"
@@ -265,7 +265,7 @@ def test_an_interruption_while_it_starts(monkeypatch, capsys):
 
 
 def test_the_control_is_marked(folder):
-    text = SPEC.replace("holdout", 'control = "none"\nholdout')
+    text = SPEC.replace("randomised", 'control = "none"\nrandomised')
     (folder / "spec.toml").write_text(text, encoding="utf-8")
     run("create", "spec.toml")
     run("assign", "spring", "units.csv", "--out", "a1.csv")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from seqbatch.campaign.contract import Event, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.store import Event, OutcomeChunk, StateRecord, UnitChunk
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.migrating import KNOWN

@@ -1,5 +1,10 @@
 """Real experiments in waves, as a state machine whose every step is kept and can be replayed."""
 
 from seqbatch.campaign.campaign import Campaign
+from seqbatch.campaign.steps.assigning import Assigned
+from seqbatch.campaign.steps.closing import Closed
+from seqbatch.campaign.steps.recording import Recorded
+from seqbatch.campaign.views.status import Status
+from seqbatch.campaign.views.verifying import Verified
 
-__all__ = ["Campaign"]
+__all__ = ["Assigned", "Campaign", "Closed", "Recorded", "Status", "Verified"]

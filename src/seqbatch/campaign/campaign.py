@@ -1,31 +1,23 @@
 """A campaign as its user holds it."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from datetime import datetime
-from functools import partial as partial_call
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from seqbatch.campaign import chain
-from seqbatch.campaign.amending import Amending
-from seqbatch.campaign.answers import Writer
-from seqbatch.campaign.assigning import Assigned, Assigning
-from seqbatch.campaign.beginning import Beginning, prepare
-from seqbatch.campaign.checking import check_units
-from seqbatch.campaign.closing import Closed, Closing
-from seqbatch.campaign.contract import Event, StateRecord, Store
-from seqbatch.campaign.exporting import export
-from seqbatch.campaign.files import has_ending, source
-from seqbatch.campaign.logbook import Logbook, this_user, utc_now
-from seqbatch.campaign.recording import Recorded, Recording
-from seqbatch.campaign.situation import Situation, situation
-from seqbatch.campaign.spec import Action, Spec
-from seqbatch.campaign.standing import Status, status
-from seqbatch.campaign.verifying import Verified, verify
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.campaign.design.spec import Spec
+from seqbatch.campaign.record.events import Logbook, this_user, utc_now
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.steps.amending import abort, amend
+from seqbatch.campaign.steps.assigning import Assigned, assign
+from seqbatch.campaign.steps.closing import Closed, close
+from seqbatch.campaign.steps.creating import Prepared, create, prepare
+from seqbatch.campaign.steps.recording import Recorded, record
+from seqbatch.campaign.views.exporting import export
+from seqbatch.campaign.views.report import write_report
+from seqbatch.campaign.views.status import Status, events, now, status
+from seqbatch.campaign.views.verifying import Verified, verify
 
 
 def silent(doing: str, rows: int) -> None:
@@ -89,7 +81,7 @@ class Campaign:
     @classmethod
     def create(
         cls,
-        spec: str | Path | Mapping[str, Any] | Spec | Beginning,
+        spec: str | Path | Mapping[str, Any] | Spec | Prepared,
         *,
         store: Store,
         who: str | None = None,
@@ -100,26 +92,13 @@ class Campaign:
         Raises
         ------
         InvalidSpecError
-            Where the declaration breaks a rule; the offending lines are quoted.
+            Where the spec breaks a rule; the offending lines are quoted.
         CampaignStateError
             Where the name is taken.
         """
-        begin = spec if isinstance(spec, Beginning) else prepare(spec)
-        now = begin.now
-        campaign = cls(store, now.name, who=who, clock=clock)
-        with store.create(now.name) as change:
-            state = StateRecord(event=1, wave=0, content=begin.state, hash="")
-            hashed = chain.state_hash(now.name, state)
-            change.add_state(StateRecord(**{**vars(state), "hash": hashed}))
-            campaign._logbook.write(
-                change,
-                sequence=1,
-                previous="",
-                kind="create",
-                counts={"waves": len(now.sizes), "actions": len(now.actions)},
-                payload=begin.payload,
-                rows=[hashed],
-            )
+        prepared = spec if isinstance(spec, Prepared) else prepare(spec)
+        campaign = cls(store, prepared.now.name, who=who, clock=clock)
+        create(store, campaign._logbook, prepared)
         return campaign
 
     @classmethod
@@ -132,36 +111,46 @@ class Campaign:
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
         """Return a campaign that is in the store."""
-        with store.read(name):
-            return cls(store, name, who=who, clock=clock)
+        campaign = cls(store, name, who=who, clock=clock)
+        campaign.situation()
+        return campaign
 
     def situation(self) -> Situation:
         """Return where the campaign stands."""
-        with self.store.read(self.name) as reader:
-            return situation(reader.events())
+        return now(self.store, self.name)
 
     def events(self) -> list[Event]:
         """Return everything that was done, in order."""
-        with self.store.read(self.name) as reader:
-            return reader.events()
+        return events(self.store, self.name)
 
-    def status(self, *, at: int | None = None) -> Status:
-        """Return where the campaign stands, or stood right after event number `at`."""
-        with self.store.read(self.name) as reader:
-            return status(reader, at=at)
+    def status(self, *, at_event: int | None = None) -> Status:
+        """Return where the campaign stands, or stood right after event number `at_event`."""
+        return status(self.store, self.name, at_event=at_event)
 
     def verify(self) -> Verified:
         """Check every hash, and replay every estimate and every decision."""
-        with self.store.read(self.name) as reader:
-            return verify(reader)
+        return verify(self.store, self.name)
+
+    def report(self, out: str | Path, *, at_event: int | None = None) -> list[Path]:
+        """Write a page about the campaign, with a picture beside it; return the files.
+
+        Parameters
+        ----------
+        out
+            The page, an HTML file that opens without a network.
+        at_event
+            As it was right after this event; now where None.
+        """
+        shown = self.status(at_event=at_event)
+        return write_report(shown, self.events()[: shown.events], Path(out))
 
     def export(
         self,
         out: str | Path,
         *,
         what: str = "units",
-        at: int | None = None,
-        kind: str | None = None,
+        at_event: int | None = None,
+        file_format: str | None = None,
     ) -> int:
         """Write what is stored to a file; return how many rows.
 
@@ -171,15 +160,14 @@ class Campaign:
             The file.
         what
             units (with features, decisions and outcomes), outcomes (every version), held, events.
-        at
+        at_event
             As it was right after this event; now where None.
-        kind
+        file_format
             The file's format, where its name does not say it.
         """
-        with Writer(out, kind=kind) as writer, self.store.read(self.name) as reader:
-            count = export(reader, writer, what=what, at=at)
-            writer.publish()
-            return count
+        return export(
+            self.store, self.name, out, what=what, at_event=at_event, file_format=file_format
+        )
 
     def assign(
         self,
@@ -188,8 +176,8 @@ class Campaign:
         out: str | Path | None = None,
         partial: bool = False,
         rest: str | Path | None = None,
-        kind: str | None = None,
-        out_kind: str | None = None,
+        file_format: str | None = None,
+        out_format: str | None = None,
         report: Callable[[str, int], None] = silent,
     ) -> Assigned:
         """Give units their actions; units that have one get the same answer again.
@@ -202,7 +190,7 @@ class Campaign:
             Where the answers go; they are in the result where None.
         partial, rest
             Take the first units that fit, and write the others to `rest`, with all their columns.
-        kind, out_kind
+        file_format, out_format
             The files' formats, where their names do not say them.
         report
             Called now and then with what is being done and the rows done.
@@ -216,24 +204,18 @@ class Campaign:
         CampaignStateError
             Where the wave has no room, or no wave is open.
         """
-        _require_apart(units, out, rest)
-        with ExitStack() as stack:
-            opened = stack.enter_context(source(units, kind=kind))
-            rest_kind = None if has_ending(str(rest)) else out_kind
-            writer = None if out is None else stack.enter_context(Writer(out, kind=out_kind))
-            spill = None if rest is None else stack.enter_context(Writer(rest, kind=rest_kind))
-            now = self.situation()
-            checked = partial_call(report, "checking")
-            drawn = check_units(now, opened, now.encoder(wave=now.wave), checked)
-            with self.store.change(self.name) as change:
-                assigned = partial_call(report, "assigning")
-                assigning = Assigning(change, self._logbook, partial)
-                result = assigning.run(opened, drawn, writer, spill, assigned)
-            if writer is not None:
-                writer.publish()
-            if spill is not None and result.left_over:
-                spill.publish()
-            return result
+        return assign(
+            self.store,
+            self.name,
+            self._logbook,
+            units,
+            out=out,
+            partial=partial,
+            rest=rest,
+            file_format=file_format,
+            out_format=out_format,
+            report=report,
+        )
 
     def record(
         self,
@@ -241,10 +223,10 @@ class Campaign:
         *,
         correct: bool = False,
         reason: str = "",
-        kind: str | None = None,
+        file_format: str | None = None,
         report: Callable[[str, int], None] = silent,
     ) -> Recorded:
-        """Take outcomes in; see :mod:`seqbatch.campaign.recording` for what becomes of each row.
+        """Take outcomes in; :mod:`seqbatch.campaign.deciding.judging` says what becomes of a row.
 
         Parameters
         ----------
@@ -252,16 +234,21 @@ class Campaign:
             A path, ``"-"``, a PyArrow table or a Polars frame.
         correct, reason
             Whether another value replaces the known one, and why; the old one is kept.
-        kind
+        file_format
             The file's format, where its name does not say it.
         report
             Called now and then with what is being done and the rows done.
         """
-        if correct and not reason:
-            raise InvalidArgumentError("reason", "given with a correction", "none")
-        with source(outcomes, kind=kind) as opened, self.store.change(self.name) as change:
-            recording = Recording(change, self._logbook, correct=correct)
-            return recording.run(opened, why=reason, report=partial_call(report, "recording"))
+        return record(
+            self.store,
+            self.name,
+            self._logbook,
+            outcomes,
+            correct=correct,
+            why=reason,
+            file_format=file_format,
+            report=report,
+        )
 
     def close(self, *, wave: int | None = None, force: bool = False, reason: str = "") -> Closed:
         """End the open wave: re-estimate and open the next.
@@ -271,17 +258,14 @@ class Campaign:
         wave
             The wave that is meant. One that is closed already gets its answer again.
         force, reason
-            Close although units or outcomes are lacking, and why.
+            Close even though units or outcomes are missing, and why.
 
         Raises
         ------
         CampaignStateError
             Where outcomes are too few, the wave is empty, or none is open.
         """
-        if force and not reason:
-            raise InvalidArgumentError("reason", "given when a wave is closed by force", "none")
-        with self.store.change(self.name) as change:
-            return Closing(change, self._logbook).run(wave=wave, force=force, why=reason)
+        return close(self.store, self.name, self._logbook, wave=wave, force=force, why=reason)
 
     def amend(
         self,
@@ -310,47 +294,18 @@ class Campaign:
         floor
             The least probability of each action from now on.
         """
-        _require_reason(reason)
-        actions = [_action(action) for action in add or ()]
-        with self.store.change(self.name) as change:
-            return Amending(change, self._logbook).run(
-                why=reason, sizes=sizes, units=units, add=actions, retire=retire or [], floor=floor
-            )
+        return amend(
+            self.store,
+            self.name,
+            self._logbook,
+            why=reason,
+            sizes=sizes,
+            units=units,
+            add=add or (),
+            retire=retire or [],
+            floor=floor,
+        )
 
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; outcomes may still be recorded, nothing is assigned any more."""
-        _require_reason(reason)
-        with self.store.change(self.name) as change:
-            return Amending(change, self._logbook).abort(why=reason)
-
-
-def _require_reason(reason: str) -> None:
-    if not reason.strip():
-        raise InvalidArgumentError("reason", "given", repr(reason))
-
-
-def _require_apart(units: Any, out: str | Path | None, rest: str | Path | None) -> None:
-    """Refuse to write one file over another, before anything is done."""
-    seen: dict[Path | str, str] = {}
-    for what, file in (("units", units), ("out", out), ("rest", rest)):
-        if not isinstance(file, str | Path):
-            continue
-        if str(file) == "-":
-            # Standard input is not standard output.
-            place: Path | str = "-" if what == "units" else "- for output"
-        else:
-            place = Path(file).resolve()
-        if place in seen:
-            rule = f"another file than {seen[place]}"
-            raise InvalidArgumentError(what, rule, file, f"Name another with --{what}.")
-        seen[place] = what
-
-
-def _action(given: str | Mapping[str, Any]) -> Action:
-    try:
-        return Action.model_validate({"name": given} if isinstance(given, str) else given)
-    except ValidationError as error:
-        found = error.errors()[0]
-        place = ".".join(str(part) for part in found["loc"])
-        rule = "an action with a name and, under a shared model, finite features"
-        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None
+        return abort(self.store, self.name, self._logbook, why=reason)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, show
+from seqbatch.policies import registry
 
 if TYPE_CHECKING:
-    from seqbatch.campaign import Campaign
-    from seqbatch.campaign.closing import Closed
+    from seqbatch.campaign import Campaign, Closed
+    from seqbatch.campaign.deciding.balance import ChiSquare
 
 app = typer.Typer(help="Run a real experiment in waves.", no_args_is_help=True)
 
@@ -26,10 +27,13 @@ Where = Annotated[
         help="An SQLite file, or postgresql://user@host/database.",
     ),
 ]
-Who = Annotated[str | None, typer.Option(help="Who signs; the user of this process if not said.")]
-Reason = Annotated[str, typer.Option(help="Why; kept with the event.")]
+Who = Annotated[
+    str | None, typer.Option(help="Name recorded with the event (default: the current user).")
+]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the event.")]
 Format = Annotated[
-    str | None, typer.Option("--format", help="csv, parquet or arrow, where the name does not say.")
+    str | None,
+    typer.Option("--format", help="csv, parquet or arrow, if the file name does not tell."),
 ]
 STORE = "campaigns.db"
 
@@ -65,16 +69,16 @@ def create(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Create a campaign from its declaration.
+    """Create a campaign from its spec.
 
     Example: seqbatch campaign create spec.toml
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
-        from seqbatch.campaign.beginning import prepare
+        from seqbatch.campaign.steps.creating import prepare
         from seqbatch.storage import open_store
 
-        # Before the store: a declaration that is refused leaves no file behind.
+        # Before the store: a spec that is refused leaves no file behind.
         declared = prepare(spec)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, who=who)
@@ -89,7 +93,7 @@ def create(
     say(f"Created campaign {now.name} in {label}.")
     kind = "expected waves" if now.spec.grid.calendar else "waves"
     say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
-    say(f"Policy {policy_text(now.policy)}.")
+    say(f"Policy {registry.text(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         say(
@@ -110,8 +114,10 @@ def assign(
     rest: Annotated[
         str | None, typer.Option(help="Where the units go that do not fit (with --partial).")
     ] = None,
-    kind: Format = None,
-    out_kind: Annotated[str | None, typer.Option("--out-format", help="As --format.")] = None,
+    file_format: Format = None,
+    out_format: Annotated[
+        str | None, typer.Option("--out-format", help="Like --format, for the answers.")
+    ] = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -128,8 +134,8 @@ def assign(
             out=out,
             partial=partial,
             rest=rest,
-            kind=kind,
-            out_kind=out_kind,
+            file_format=file_format,
+            out_format=out_format,
             report=report,
         )
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
@@ -142,17 +148,17 @@ def assign(
     tell = errors if out == "-" else console
     lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
     if not result.assigned:
-        lines = ["No unit was assigned anew"]
+        lines = ["No new units were assigned"]
     if result.repeated:
-        lines[0] += f", {result.repeated:,} had their answer already"
+        lines[0] += f", {result.repeated:,} already had theirs"
     lines[0] += f"; written to {out}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
-        lines.append(f"{shares}; {result.holdout:,} of them holdout.")
+        lines.append(f"{shares}; {result.randomised:,} of them randomised.")
     if result.left_over:
-        lines.append(f"{result.left_over:,} units found no room; written to {rest}.")
+        lines.append(f"{result.left_over:,} units did not fit in this wave; written to {rest}.")
     if result.left:
-        lines.append(f"The wave takes {result.left:,} more.")
+        lines.append(f"The wave has room for {result.left:,} more.")
     for line in lines:
         tell.print(line, markup=False, highlight=False)
 
@@ -162,20 +168,22 @@ def record(
     name: Name,
     outcomes: Annotated[str, typer.Argument(help="A file of outcomes, or - for a pipe.")],
     correct: Annotated[
-        bool, typer.Option("--correct", help="Let other values replace known ones.")
+        bool, typer.Option("--correct", help="Let new values replace known ones.")
     ] = False,
     reason: Reason = "",
-    kind: Format = None,
+    file_format: Format = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Take outcomes in. Exit code 1 says that rows were held: conflicts or quarantined.
+    """Take outcomes in. Exit code 1: some rows were held (conflicts or quarantined).
 
     Example: seqbatch campaign record spring outcomes.csv
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
-        result = campaign.record(outcomes, correct=correct, reason=reason, kind=kind, report=report)
+        result = campaign.record(
+            outcomes, correct=correct, reason=reason, file_format=file_format, report=report
+        )
         goes_on = campaign.situation().condition == "open"
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
@@ -187,14 +195,16 @@ def record(
             f"{result.conflict:,} conflict, {result.quarantined:,} quarantined."
         )
         if result.corrected:
-            say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
+            say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
         if result.late:
-            end = "they enter the next estimate" if goes_on else "no estimate is to come for them"
-            say(f"{result.late:,} are of closed waves; {end}.")
+            end = (
+                "the next estimate will use them" if goes_on else "no later estimate will use them"
+            )
+            say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
             columns = ["line", "unit", "verdict", "reason"]
             show(
-                "Rows that are held (the first ones)",
+                "Held rows (the first ones)",
                 columns,
                 [list(r) for r in result.held],
                 False,
@@ -207,17 +217,17 @@ def record(
 def close(
     name: Name,
     wave: Annotated[
-        int | None, typer.Option(help="The wave that is meant; a closed one is shown again.")
+        int | None, typer.Option(help="The wave to close; a closed one is shown again.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Although units or outcomes are lacking.")
+        bool, typer.Option("--force", help="Close even though units or outcomes are missing.")
     ] = False,
     reason: Reason = "",
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """End the wave: check it, estimate anew, open the next.
+    """Close the wave: check it, re-estimate, open the next.
 
     Example: seqbatch campaign close spring --wave 1
     """
@@ -237,47 +247,56 @@ def _show_closed(result: "Closed") -> None:
         rows.append([action, units, f"{result.expected[action]:,.1f}", seen, missing])
     columns = ["action", "units", "expected", "outcomes", "missing"]
     show(f"Wave {result.wave} closed (event {result.event})", columns, rows, False)
-    for test, question, worry in (
-        (result.missingness, "Outcomes missing alike under every action", "they are not"),
-        (
-            result.allocation,
-            "Actions given as often as the logged probabilities say",
-            "they were not",
-        ),
-    ):
-        if test.p is None:
-            say(f"{question}: {'too few' if test.few else 'nothing'} to test.")
-        else:
-            verdict = (
-                f"{worry}; look into it before believing anything" if test.suspicious else "yes"
-            )
-            say(f"{question}: p = {test.p:.3g}, {verdict}.")
+    say(_missing_text(result.missingness))
+    say(_allocation_text(result.allocation))
     if result.late:
         say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
     if result.relearned:
-        say("Outcomes were corrected: all waves were learned anew.")
+        say("Outcomes were corrected: all waves were learned again.")
     for note in result.notes:
         say(f"Note: {note}")
+
+
+def _missing_text(test: "ChiSquare") -> str:
+    if test.p is None:
+        return f"Missing outcomes: {'too few' if test.few else 'none'} to test."
+    if test.suspicious:
+        return (
+            f"Missing outcomes DIFFER by action (p = {test.p:.3g}). Investigate before using these "
+            "results."
+        )
+    return f"Missing outcomes: no sign that they differ by action (p = {test.p:.3g})."
+
+
+def _allocation_text(test: "ChiSquare") -> str:
+    if test.p is None:
+        return f"Allocation: {'too few units' if test.few else 'nothing'} to test."
+    if test.suspicious:
+        return (
+            f"Allocation does NOT match the logged probabilities (p = {test.p:.3g}). Investigate "
+            "before using these results."
+        )
+    return f"Allocation matches the logged probabilities (p = {test.p:.3g})."
 
 
 @app.command()
 def init(
     units: Annotated[
-        str | None, typer.Argument(help="A file of units to infer it from; an example if not said.")
+        str | None, typer.Argument(help="A file of units to infer it from (default: an example).")
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
-    kind: Format = None,
+    file_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Write a commented declaration to start from.
+    """Write a commented spec to start from.
 
     Example: seqbatch campaign init units.csv --out spec.toml
     """
     with kindly(as_json=as_json):
-        from seqbatch.campaign.starting import starting_spec, write_spec
+        from seqbatch.campaign.design.template import starting_spec, write_spec
 
-        write_spec(out, starting_spec(units, name=name, kind=kind))
+        write_spec(out, starting_spec(units, name=name, file_format=file_format))
     if as_json:
         dump({"out": str(out)})
     else:
@@ -358,9 +377,3 @@ def abort(
         dump(asdict(event))
     else:
         say(f"Campaign {name} is aborted (event {event.sequence}).")
-
-
-def policy_text(policy: dict[str, Any]) -> str:
-    """Return a policy as a person would write it."""
-    parameters = ", ".join(f"{key} = {value}" for key, value in policy.items() if key != "kind")
-    return f"{policy['kind']}({parameters})"

@@ -7,18 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Format, Name, Where, app, dump, opened, policy_text, say
+from seqbatch.cli.campaign import STORE, Format, Name, Where, app, dump, opened, say
 from seqbatch.cli.console import FOUND, Json, kindly, show
+from seqbatch.policies import registry
 
 __all__ = ["app"]
+
+AtEvent = Annotated[
+    int | None, typer.Option("--at-event", help="As it was right after this event.")
+]
 
 
 @app.command()
 def status(
     name: Name,
-    at: Annotated[
-        int | None, typer.Option("--at-event", help="As it was right after this event.")
-    ] = None,
+    at_event: AtEvent = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -27,16 +30,16 @@ def status(
     Example: seqbatch campaign status spring
     """
     with opened(name, store, None, as_json) as campaign:
-        now = campaign.status(at=at)
+        now = campaign.status(at_event=at_event)
     if as_json:
         dump(asdict(now))
         return
     where = f"wave {now.wave}" if now.condition == "open" else now.condition
-    say(f"Campaign {now.name}: {where}; policy {policy_text(now.policy)}; {now.events} events.")
+    say(f"Campaign {now.name}: {where}; policy {registry.text(now.policy)}; {now.events} events.")
     rows: list[list[Any]] = [
         [
             wave.wave,
-            "as it comes" if wave.size is None else f"{wave.size:,}",
+            "open-ended" if wave.size is None else f"{wave.size:,}",
             wave.assigned,
             wave.observed,
             "closed" if wave.closed else "open" if wave.wave == now.wave else "to come",
@@ -44,22 +47,27 @@ def status(
         for wave in now.waves
     ]
     show("Waves", ["wave", "size", "assigned", "outcomes", "state"], rows, False)
+    named = {row.action: f"{row.action} (control)" for row in now.actions}
+    named |= {row.action: row.action for row in now.actions if row.action != now.control}
+    rows = [
+        [row.wave, named[row.action], row.units, row.randomised, row.outcomes]
+        for row in now.actions
+    ]
+    show("Assigned", ["wave", "action", "units", "randomised", "outcomes"], rows, False)
     rows = [
         [
-            row.wave, f"{row.action} (control)" if row.action == now.control else row.action,
-            row.units, row.holdout, row.outcomes, _number(row.mean),
-            _number(row.weighted), _number(row.error),
-            *([_number(row.difference), _number(row.difference_error)] if now.control else []),
+            row.wave, named[row.action], _number(row.mean), _with_error(row.weighted, row.error),
+            *([_with_error(row.difference, row.difference_error)] if now.control else []),
         ]
         for row in now.actions
     ]  # fmt: skip
-    columns = ["wave", "action", "units", "holdout", "outcomes", "mean", "weighted mean", "± se"]
+    columns = ["wave", "action", "mean", "weighted mean ± se"]
     if now.control:
-        columns += ["less control", "± se"]
-    show("Actions", columns, rows, False)
+        columns += ["less control ± se"]
+    show("Observed", columns, rows, False)
     if now.conflicts or now.quarantined:
         say(
-            f"Rows held so far, each as often as it came: {now.conflicts:,} conflicts, "
+            f"Held rows so far (resubmitted rows count again): {now.conflicts:,} conflicts, "
             f"{now.quarantined:,} quarantined."
         )
     for note in now.notes:
@@ -88,9 +96,7 @@ def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
 @app.command("show-event")
 def show_event(
     name: Name,
-    number: Annotated[
-        int | None, typer.Argument(help="The event; all of them if not said.")
-    ] = None,
+    number: Annotated[int | None, typer.Argument(help="The event (default: all of them).")] = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -113,7 +119,7 @@ def show_event(
 
 @app.command()
 def verify(name: Name, store: Where = STORE, as_json: Json = False) -> None:
-    """Check every hash and replay every estimate and decision. Exit code 1 says what was found."""
+    """Check every hash, replay every estimate and decision. Exit code 1: discrepancies found."""
     with opened(name, store, None, as_json) as campaign:
         result = campaign.verify()
     if as_json:
@@ -121,11 +127,14 @@ def verify(name: Name, store: Where = STORE, as_json: Json = False) -> None:
     else:
         say(
             f"Campaign {name}: {result.events:,} events, {result.units:,} decisions replayed, "
-            f"{result.outcomes:,} outcomes, {result.states:,} estimates learned again."
+            f"{result.outcomes:,} outcomes, {result.states:,} estimates recomputed."
         )
         for finding in result.findings:
             say(f"  {finding}")
-        say("Everything is as it was signed." if result.sound else "It is NOT as it was signed.")
+        if result.sound:
+            say("Verified: no discrepancies.")
+        else:
+            say(f"NOT verified: {len(result.findings):,} discrepancies.")
     if not result.sound:
         raise typer.Exit(FOUND)
 
@@ -135,10 +144,8 @@ def export(
     name: Name,
     out: Annotated[str, typer.Option(help="The file to write, or - for standard output.")],
     what: Annotated[str, typer.Option(help="units, outcomes, held or events.")] = "units",
-    at: Annotated[
-        int | None, typer.Option("--at-event", help="As it was right after this event.")
-    ] = None,
-    kind: Format = None,
+    at_event: AtEvent = None,
+    file_format: Format = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -147,7 +154,7 @@ def export(
     Example: seqbatch campaign export spring --out spring.parquet
     """
     with opened(name, store, None, as_json) as campaign:
-        count = campaign.export(out, what=what, at=at, kind=kind)
+        count = campaign.export(out, what=what, at_event=at_event, file_format=file_format)
     if as_json and out != "-":
         dump({"rows": count, "out": out})
     elif out != "-":
@@ -158,9 +165,7 @@ def export(
 def report(
     name: Name,
     out: Annotated[Path, typer.Option(help="The page to write; a picture goes beside it.")],
-    at: Annotated[
-        int | None, typer.Option("--at-event", help="As it was right after this event.")
-    ] = None,
+    at_event: AtEvent = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -169,10 +174,7 @@ def report(
     Example: seqbatch campaign report spring --out report.html
     """
     with opened(name, store, None, as_json) as campaign:
-        from seqbatch.campaign.report import write_report
-
-        status = campaign.status(at=at)
-        files = write_report(status, campaign.events()[: status.events], out)
+        files = campaign.report(out, at_event=at_event)
     if as_json:
         dump({"files": [str(file) for file in files]})
     else:
@@ -181,3 +183,7 @@ def report(
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.5g}"
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    return _number(value) if error is None else f"{_number(value)} ± {error:.2g}"

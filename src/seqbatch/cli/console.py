@@ -1,6 +1,7 @@
 """What all commands share: tables, progress, and errors as one line and an exit code."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,8 @@ from rich.text import Text
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
-# Piped, a table keeps its columns: 80 characters would cut its numbers.
-console = Console(width=None if sys.stdout.isatty() else 200)
+# A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 errors = Console(stderr=True, soft_wrap=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -46,7 +47,7 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         )
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
-        errors.print("seqbatch: interrupted; the same command goes on from here.")
+        errors.print("seqbatch: interrupted; run the same command again to resume.")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -102,7 +103,13 @@ def show(
     table = Table(title=Text(title, style="table.title"), title_justify="left")
     for index, column in enumerate(columns):
         numeric = right or (bool(rows) and isinstance(rows[0][index], int | float))
-        table.add_column(Text(column), justify="right" if numeric else "left")
+        # Text may take several lines; a number that is cut would be another number.
+        table.add_column(
+            Text(column),
+            justify="right" if numeric else "left",
+            no_wrap=numeric,
+            overflow="ellipsis" if numeric else "fold",
+        )
     for row in rows:
         table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
     console.print(table)

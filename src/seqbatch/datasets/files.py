@@ -1,8 +1,8 @@
 """Where files are looked for, and whether they are what they claim to be.
 
-The folder is the one that the environment variable ``SEQBATCH_DATA`` names. Where it is not set,
-``../shared/data`` and then ``data`` are looked in, from the current working directory. Each file
-may be plain or compressed with gzip (its name then ends in ``.gz``).
+The folder is the one that the environment variable ``SEQBATCH_DATA`` names; where it is not set,
+``data`` in the current working directory. Each file may be plain or compressed with gzip (its name
+then ends in ``.gz``).
 """
 
 import gzip
@@ -70,7 +70,7 @@ _known: dict[tuple[Path, int, int], str] = {}
 def folders() -> tuple[Path, ...]:
     """Return the folders that files are looked for in, in order."""
     named = os.environ.get(VARIABLE)
-    return (Path(named),) if named else (Path("..") / "shared" / "data", Path("data"))
+    return (Path(named),) if named else (Path("data"),)
 
 
 def find(names: Sequence[str], *, sha256: str | None = None) -> Path:

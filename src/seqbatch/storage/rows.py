@@ -9,8 +9,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.chain import canonical
-from seqbatch.campaign.contract import Event, Extent, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.store import Event, Extent, OutcomeChunk, StateRecord, UnitChunk
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk
 

@@ -49,7 +49,7 @@ def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
 
 
 class SQLStore:
-    """Campaigns in SQL tables; see :class:`~seqbatch.campaign.contract.Store`."""
+    """Campaigns in SQL tables; see :class:`~seqbatch.campaign.record.store.Store`."""
 
     bulk: type[Bulk]
 

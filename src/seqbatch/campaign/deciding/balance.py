@@ -21,7 +21,7 @@ ENOUGH = 5.0
 
 
 @dataclass(frozen=True)
-class Test:
+class ChiSquare:
     """A chi-square test: its statistic, degrees of freedom, and p-value (None without freedom).
 
     `few` says that there was something to test, but that too few units had a part in it.
@@ -84,12 +84,12 @@ class Allocation:
         both._products = self._products + other._products
         return both
 
-    def test(self) -> Test:
+    def test(self) -> ChiSquare:
         """Test the counts against what was expected of them."""
         return _tested(self.gap, self.covariance, largest=1.0)
 
 
-def missingness(seen: Allocation, missing: Allocation) -> Test:
+def missingness(seen: Allocation, missing: Allocation) -> ChiSquare:
     """Test whether outcomes are missing as often under every action.
 
     Units differ in how often their outcomes are missing, and in their probabilities: the two may
@@ -114,19 +114,19 @@ def missingness(seen: Allocation, missing: Allocation) -> Test:
     """
     units = seen.units + missing.units
     if not (seen.units and missing.units):
-        return Test(0.0, 0, None)
+        return ChiSquare(0.0, 0, None)
     share = missing.units / units
     gap = (1 - share) * missing.gap - share * seen.gap
     covariance = (1 - share) ** 2 * missing.covariance + share**2 * seen.covariance
     return _tested(gap, covariance, largest=max(1 - share, share) ** 2)
 
 
-def _tested(gap: Floats, covariance: Floats, *, largest: float) -> Test:
+def _tested(gap: Floats, covariance: Floats, *, largest: float) -> ChiSquare:
     """Test a gap of known covariance; `largest` is the square of the most that one unit adds."""
     least = ENOUGH * largest
     pooled = _pooled(gap, covariance, least)
     if pooled is None:
-        return Test(0.0, 0, None, few=bool(covariance.diagonal().max() > 1e-9 * largest))
+        return ChiSquare(0.0, 0, None, few=bool(covariance.diagonal().max() > 1e-9 * largest))
     from scipy.stats import chi2
 
     gap, covariance = pooled
@@ -136,7 +136,7 @@ def _tested(gap: Floats, covariance: Floats, *, largest: float) -> Test:
     along = vectors.T @ gap
     statistic, freedom = float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
     p = float(chi2.sf(statistic, freedom))
-    return Test(statistic, freedom, p if math.isfinite(p) else None)
+    return ChiSquare(statistic, freedom, p if math.isfinite(p) else None)
 
 
 def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floats] | None:

@@ -12,38 +12,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Three numbers in [0, 1) for each unit, and a fingerprint of its id.
+    """Three numbers in [0, 1) for each unit.
 
     Parameters
     ----------
-    holdout
-        Says whether the unit is measured apart, shape (n,).
+    randomised
+        Says whether the unit's action is drawn uniformly at random, shape (n,).
     choice
         Picks the action, shape (n,).
     place
         Stands for the unit's place in its wave (BPE's sample splitting), shape (n,).
-    fingerprint
-        64 bits of the id's hash, to find repeated ids by, shape (n,).
     """
 
-    holdout: Floats
+    randomised: Floats
     choice: Floats
     place: Floats
-    fingerprint: Words
 
     def __len__(self) -> int:
-        return len(self.holdout)
+        return len(self.choice)
 
     def take(self, rows: NDArray[np.intp] | slice) -> "Draws":
         """Return the draws of these units alone."""
-        return Draws(
-            self.holdout[rows], self.choice[rows], self.place[rows], self.fingerprint[rows]
-        )
+        return Draws(self.randomised[rows], self.choice[rows], self.place[rows])
 
 
 def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
@@ -60,9 +54,4 @@ def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
     # 53 bits are all that a float between 0 and 1 holds.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
-    return Draws(
-        np.ascontiguousarray(numbers[:, 0]),
-        np.ascontiguousarray(numbers[:, 1]),
-        np.ascontiguousarray(numbers[:, 2]),
-        words[:, 3].astype(np.uint64),
-    )
+    return Draws(*(np.ascontiguousarray(numbers[:, part]) for part in range(3)))

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqbatch.campaign.blobs import unpack
-from seqbatch.campaign.contract import UnitChunk
-from seqbatch.campaign.decisions import BLOCK, Decided
-from seqbatch.campaign.ledger import Ledger
-from seqbatch.campaign.situation import Situation
+from seqbatch.campaign.deciding.decisions import BLOCK
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import UnitChunk
+from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.policies import BPE, Feedback, Policy
+from seqbatch.policies import Feedback
+from seqbatch.policies.base import BasePolicy
 
 #: Yields the chunks of units, with what was given, each time it is called.
 Chunks = Callable[[], Iterable[UnitChunk]]
@@ -26,7 +28,7 @@ def closed(
     ledger: Ledger,
     *,
     since: int,
-    at: int,
+    at_event: int,
     relearn: bool,
 ) -> Any:
     """Return the state after the open wave ended.
@@ -39,15 +41,15 @@ def closed(
         What the policy knew when the wave opened.
     chunks, ledger
         All units, and all outcomes.
-    since, at
+    since, at_event
         The event that the state came with, and the newest one whose outcomes count.
     relearn
         Whether to start from nothing: needed where an outcome learned before was corrected.
     """
     policy = now.made_policy()
     if relearn:
-        return relearned(now, chunks, ledger.known(at=at), waves=now.wave)
-    fresh = ledger.first_known_after(since, at=at)
+        return relearned(now, chunks, ledger.known(at_event=at_event), waves=now.wave)
+    fresh = ledger.first_known_after(since, at_event=at_event)
     for chunk in chunks():
         state = _learned(now, policy, state, chunk, fresh)
     return _closed(policy, state)
@@ -67,16 +69,15 @@ def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> A
 
 def still_used(now: Situation, state: Any, decided: Decided) -> NDArray[np.bool_]:
     """Say for each unit whether its outcome, coming now, has a part in any estimate to come."""
-    used = (decided.groups >= 0) & (decided.groups < len(state.evidence))
-    # Sample splitting: part m of the evidence is fitted once, as wave m closes.
-    if isinstance(now.made_policy(), BPE):
-        used &= decided.groups >= now.wave - 1
+    used = now.made_policy().still_used(state, decided.groups)
     if now.spec.model != "shared":
         used &= ~np.isin(decided.actions, list(now.retired))
     return used
 
 
-def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outcomes: Ledger) -> Any:
+def _learned(
+    now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, outcomes: Ledger
+) -> Any:
     here = outcomes.within(chunk.first, chunk.first + chunk.count)
     if not len(here):
         return state
@@ -95,7 +96,7 @@ def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outco
     rewards = here.values[kept] * (1.0 if now.spec.reward.direction == "max" else -1.0)
     own, groups = encoder.encode(given), decided.groups[kept]
     # After an amendment the policy may keep fewer parts of the evidence apart than before.
-    groups = np.where(groups < len(state.evidence), groups, -1)
+    groups = np.where(policy.still_used(state, groups), groups, -1)
     step = BLOCK if shared else max(len(kept), 1)
     for start in range(0, len(kept), step):
         part = slice(start, start + step)
@@ -110,7 +111,7 @@ def _learned(now: Situation, policy: Policy, state: Any, chunk: UnitChunk, outco
     return state
 
 
-def _closed(policy: Policy, state: Any) -> Any:
+def _closed(policy: BasePolicy, state: Any) -> Any:
     """End a wave; what a deficient estimate means for a campaign is said by :func:`notes`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficiencyWarning)
@@ -124,16 +125,14 @@ def notes(now: Situation, state: Any) -> list[str]:
         for name, (_, deviation) in (now.learned or {}).items()
         if deviation == 0
     ]
-    summary = getattr(now.made_policy(), "summary", None)
-    # Lasso's rank counts what it chose, and a policy that does not estimate has none.
-    if summary is None or now.policy["kind"] in ("LBGL", "UniformRandom", "FixedAction"):
+    determined, dim = now.made_policy().determined(state), now.encoder().dim
+    if determined is None:
         return said
-    estimate, dim = summary(state), now.encoder().dim
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
         names = ["all actions"]
-    for rank in sorted(set(estimate.rank.tolist()) - {dim}):
-        models = [name for name, own in zip(names, estimate.rank, strict=True) if own == rank]
+    for rank in sorted(set(determined.tolist()) - {dim}):
+        models = [name for name, own in zip(names, determined, strict=True) if own == rank]
         said.append(
             f"the outcomes determine {rank} of {dim} directions of the model of "
             f"{', '.join(models)}; the shortest solution is used (an intercept beside all levels "

@@ -1,4 +1,4 @@
-"""A campaign's declaration: what a person writes down before the first unit is assigned."""
+"""A campaign's spec: what a person writes down before the first unit is assigned."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,14 +15,16 @@ from pydantic import (
 
 #: What columns of answers and exports are called.
 RESERVED = (
-    "action", "batch", "score", "probability", "holdout", "event", "line", "version", "verdict",
+    "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
     "reason",
 )  # fmt: skip
+#: Settings that were called otherwise once, and what they are called now.
+RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Part(BaseModel):
-    """What all parts of a declaration share: unknown keys are refused, nothing changes later."""
+    """What all parts of a spec share: unknown keys are refused, nothing changes later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -185,10 +187,18 @@ class Spec(Part):
     outcome: Name | None = None
     grid: Grid
     policy: PolicyChoice | None = None
-    holdout: float = Field(default=0.0, ge=0, le=1)
+    randomised: float = Field(default=0.0, ge=0, le=1)
     floor: float = Field(default=0.0, ge=0)
-    missing: float = Field(default=0.9, ge=0, le=1)
+    required_outcomes: float = Field(default=0.9, ge=0, le=1)
     on_unseen_category: Literal["error", "other"] = "error"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, declared: Any) -> Any:
+        for old, new in RENAMED.items():
+            if isinstance(declared, dict) and old in declared:
+                raise ValueError(f"{old} is called {new} now; rename it")
+        return declared
 
     @field_validator("actions")
     @classmethod

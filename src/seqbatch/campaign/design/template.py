@@ -1,4 +1,4 @@
-"""A first declaration to edit: a commented example, or one inferred from a file of units."""
+"""A first spec to edit: a commented example, or one inferred from a file of units."""
 
 import json
 import re
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from seqbatch.campaign.columns import numbers
-from seqbatch.campaign.files import Source, source
-from seqbatch.campaign.spec import RESERVED
+from seqbatch.campaign.design.spec import RESERVED
+from seqbatch.campaign.tables.columns import numbers
+from seqbatch.campaign.tables.reading import Source, source
 from seqbatch.errors import InvalidFileError
 
 #: A text column with more levels than this is hashed into `CELLS` cells.
@@ -33,9 +33,9 @@ unit = {unit}                 # the column that tells units apart; ids are text,
 actions = ["nothing", "offer A", "offer B"]
 control = "nothing"           # optional: the action that the others are compared with
 
-holdout = 0.1                 # this share of units gets a random action, for honest measurement
+randomised = 0.1              # this share of units gets a random action, for honest measurement
 floor = 0.01                  # the least probability of each action for everybody else
-missing = 0.9                 # a wave closes when this share of its outcomes is in
+required_outcomes = 0.9       # a wave closes when this share of its outcomes is in
 on_unseen_category = "error"  # or "other": a level of its own for what was never seen
 
 [reward]
@@ -63,11 +63,13 @@ sizes = {sizes}        # units in each wave; or calendar = true with waves = 3, 
 """
 
 
-def starting_spec(units: Any = None, *, name: str = "my-campaign", kind: str | None = None) -> str:
-    """Return a declaration as text, inferred from a file of units where one is given."""
+def starting_spec(
+    units: Any = None, *, name: str = "my-campaign", file_format: str | None = None
+) -> str:
+    """Return a spec as text, inferred from a file of units where one is given."""
     if units is None:
         return _filled(name, "unit", {"age": '"learn"'}, {"region": '["north", "south"]'}, 10_000)
-    with source(units, kind=kind) as opened:
+    with source(units, file_format=file_format) as opened:
         return _inferred(opened, name)
 
 
@@ -195,6 +197,6 @@ def _lines(settings: dict[str, str]) -> str:
 
 
 def write_spec(path: str | Path, text: str) -> None:
-    """Write a declaration where there is none yet."""
+    """Write a spec where there is none yet."""
     with Path(path).open("x", encoding="utf-8") as file:
         file.write(text)

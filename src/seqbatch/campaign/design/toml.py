@@ -1,4 +1,4 @@
-"""From a TOML file to a checked declaration, with messages that quote the offending line."""
+"""From a TOML file to a checked spec, with messages that quote the offending line."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seqbatch.campaign.spec import Spec
+from seqbatch.campaign.design.spec import Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
 #: Words that Pydantic puts into a place where there are several forms.
@@ -16,7 +16,7 @@ FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
 
 
 def read_spec(path: str | Path) -> Spec:
-    """Read and check a campaign's declaration.
+    """Read and check a campaign's spec.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def read_spec(path: str | Path) -> Spec:
 
 
 def read_text(path: str | Path) -> str:
-    """Return a declaration's text."""
+    """Return a spec's text."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
-    """Check a declaration given as TOML text; see :func:`read_spec`."""
+    """Check a spec given as TOML text; see :func:`read_spec`."""
     try:
         declared = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -48,7 +48,7 @@ def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
 
 
 def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec") -> Spec:
-    """Check a declaration given as plain values; see :func:`read_spec`."""
+    """Check a spec given as plain values; see :func:`read_spec`."""
     try:
         return Spec.model_validate(declared)
     except ValidationError as error:

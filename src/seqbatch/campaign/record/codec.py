@@ -9,8 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from seqbatch.archive import flatten, unflatten
-from seqbatch.campaign.situation import Situation
+from seqbatch.campaign.record.situation import Situation
 
+# One thread, so that the same table always gives the same bytes.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 

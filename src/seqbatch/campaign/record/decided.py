@@ -1,21 +1,21 @@
-"""Decisions that were made earlier, found again."""
+"""Decisions that were made earlier, found again by the units' numbers."""
 
 from collections import OrderedDict
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.blobs import unpack
-from seqbatch.campaign.contract import Extent, Reader
-from seqbatch.campaign.decisions import Decided, joined
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.store import Extent, Reader
+from seqbatch.campaign.tables.assignments import Decided, joined, widened
 
 Integers = NDArray[np.int64]
 
 
-class Stored:
+class EarlierDecisions:
     """Decisions made earlier, by unit number; the chunks used last are kept at hand."""
 
+    #: Chunks kept at hand: a file of units that come again mostly has them in their old order.
     KEPT = 32
 
     def __init__(self, reader: Reader, extents: list[Extent], actions: int) -> None:
@@ -46,20 +46,3 @@ class Stored:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(place)
         return self._recent[place]
-
-
-def widened(decided: Decided, actions: int) -> Decided:
-    """Return decisions with a probability of 0 for actions that were added later."""
-    lacking = actions - decided.probabilities.shape[1]
-    wide = np.pad(decided.probabilities, ((0, 0), (0, lacking)))
-    return Decided(decided.actions, decided.scores, wide, decided.holdout, decided.groups)
-
-
-def decoded(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionary columns are plain, and whose text is of the one kind."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        columns.append(column.cast(pa.string()) if pa.types.is_string_view(column.type) else column)
-    return pa.table(columns, names=table.column_names)

@@ -1,17 +1,23 @@
-"""Hashes that tie every event to its rows and to the event before it.
+"""Events: who did what, when and why, each tied by hashes to its records and to the event before.
 
 Each hash is taken over a canonical text: JSON without spaces, in which a number has one spelling
 and keys keep their order, since the order of features is part of their meaning. Changing one byte
 of a record changes its hash, which is part of its event's, which is part of every later one's.
 """
 
+import getpass
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
-from seqbatch.campaign.contract import Event, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, UnitChunk
 
+Record = Event | UnitChunk | OutcomeChunk | StateRecord
+R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord)
+#: Bytes of a hash: 160 bits are out of reach of a search for two records with the same one.
 SIZE = 20
 
 
@@ -28,27 +34,37 @@ def digest(*parts: bytes) -> str:
     """Return the hash of several byte strings, each told apart from its neighbours."""
     made = blake2b(digest_size=SIZE)
     for part in parts:
+        # The length first: "ab", "c" and "a", "bc" are not the same.
         made.update(len(part).to_bytes(8, "little"))
         made.update(part)
     return made.hexdigest()
 
 
-def units_hash(campaign: str, chunk: UnitChunk) -> str:
-    """Return the hash of a chunk of units."""
-    facts = ["units", campaign, chunk.chunk, chunk.event, chunk.wave, chunk.first, chunk.count]
-    return digest(canonical(facts).encode(), chunk.given, chunk.decided)
+def sealed(campaign: str, record: R) -> R:
+    """Return a record of any kind with its hash filled in."""
+    return replace(record, hash=hash_of(campaign, record))
 
 
-def outcomes_hash(campaign: str, chunk: OutcomeChunk) -> str:
-    """Return the hash of a chunk of outcome rows."""
-    facts = ["outcomes", campaign, chunk.chunk, chunk.event, chunk.count]
-    return digest(canonical(facts).encode(), chunk.rows)
+def hash_of(campaign: str, record: Record) -> str:
+    """Return the hash that a record of any kind should have."""
+    match record:
+        case Event():
+            facts: Any = {"campaign": campaign, **_facts(record)}
+            return digest(canonical(facts).encode())
+        case UnitChunk():
+            place = [record.chunk, record.event, record.wave, record.first, record.count]
+            facts = ["units", campaign, *place]
+            return digest(canonical(facts).encode(), record.given, record.decided)
+        case OutcomeChunk():
+            facts = ["outcomes", campaign, record.chunk, record.event, record.count]
+            return digest(canonical(facts).encode(), record.rows)
+        case StateRecord():
+            facts = ["state", campaign, record.event, record.wave]
+            return digest(canonical(facts).encode(), record.content)
 
 
-def state_hash(campaign: str, state: StateRecord) -> str:
-    """Return the hash of a state."""
-    facts = ["state", campaign, state.event, state.wave]
-    return digest(canonical(facts).encode(), state.content)
+def _facts(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in vars(event).items() if name != "hash"}
 
 
 def rows_hash(hashes: list[str]) -> str:
@@ -56,23 +72,71 @@ def rows_hash(hashes: list[str]) -> str:
     return digest(*(each.encode() for each in hashes))
 
 
-def event_hash(campaign: str, event: Event) -> str:
-    """Return the hash of an event, of its rows and of all that came before."""
-    facts = {
-        "campaign": campaign,
-        "sequence": event.sequence,
-        "kind": event.kind,
-        "at": event.at,
-        "who": event.who,
-        "why": event.why,
-        "counts": event.counts,
-        "payload": event.payload,
-        "rows": event.rows_hash,
-        "previous": event.previous,
-    }
-    return digest(canonical(facts).encode())
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
 
 
-def sealed(campaign: str, event: Event) -> Event:
-    """Return the event with its own hash filled in."""
-    return replace(event, hash=event_hash(campaign, event))
+def this_user() -> str:
+    """Return who runs this process, as far as the machine knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logbook:
+    """Signs events.
+
+    Parameters
+    ----------
+    who
+        Whose doing it is.
+    clock
+        Tells the time. Order never depends on it.
+    """
+
+    who: str
+    clock: Callable[[], datetime] = utc_now
+
+    def write(
+        self,
+        change: Change,
+        *,
+        after: tuple[int, str],
+        kind: str,
+        why: str = "",
+        counts: dict[str, Any] | None = None,
+        payload: dict[str, Any] | None = None,
+        rows: list[str] | None = None,
+    ) -> Event:
+        """Add the event that ends a change, and return it.
+
+        Parameters
+        ----------
+        change
+            The transaction.
+        after
+            The number and hash of the event before it; 0 and "" for the first.
+        kind, why, counts, payload
+            See :class:`~seqbatch.campaign.record.store.Event`.
+        rows
+            The hashes of the records that came with it, in their order.
+        """
+        sequence, previous = after
+        event = Event(
+            sequence=sequence + 1,
+            kind=kind,
+            at=self.clock().astimezone(UTC).isoformat(timespec="microseconds"),
+            who=self.who,
+            why=why,
+            counts=counts or {},
+            payload=payload or {},
+            rows_hash=rows_hash(rows or []),
+            previous=previous,
+            hash="",
+        )
+        event = sealed(change.name, event)
+        change.add_event(event)
+        return event

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from seqbatch.campaign.blobs import unpack
-from seqbatch.campaign.contract import OutcomeChunk
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.store import OutcomeChunk
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -41,9 +41,11 @@ class Ledger:
             return cls(none, none, np.zeros(0), none)
         return cls(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
-    def known(self, *, at: int | None = None) -> "Ledger":
+    def known(self, *, at_event: int | None = None) -> "Ledger":
         """Return one row a unit, by number: its newest version at an event, or now."""
-        rows = np.arange(len(self.numbers)) if at is None else np.flatnonzero(self.events <= at)
+        rows = np.arange(len(self.numbers))
+        if at_event is not None:
+            rows = np.flatnonzero(self.events <= at_event)
         order = rows[np.lexsort((self.versions[rows], self.numbers[rows]))]
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
@@ -54,16 +56,16 @@ class Ledger:
         """Return the rows of units numbered from low up to, not including, high."""
         return self._take(np.flatnonzero((self.numbers >= low) & (self.numbers < high)))
 
-    def corrects_before(self, event: int, *, at: int) -> bool:
-        """Say whether an outcome that was known at `event` was corrected by `at`."""
-        late = (self.events > event) & (self.events <= at) & (self.versions > 1)
+    def corrects_before(self, event: int, *, at_event: int) -> bool:
+        """Say whether an outcome that was known at `event` was corrected by `at_event`."""
+        late = (self.events > event) & (self.events <= at_event) & (self.versions > 1)
         if not late.any():
             return False
         return bool(np.isin(self.numbers[late], self.numbers[self.events <= event]).any())
 
-    def first_known_after(self, event: int, *, at: int) -> "Ledger":
-        """Return, as known at `at`, the outcomes of units that had none at `event`."""
-        known = self.known(at=at)
+    def first_known_after(self, event: int, *, at_event: int) -> "Ledger":
+        """Return, as known at `at_event`, the outcomes of units that had none at `event`."""
+        known = self.known(at_event=at_event)
         before = np.unique(self.numbers[self.events <= event])
         return known._take(np.flatnonzero(~np.isin(known.numbers, before)))
 
@@ -77,3 +79,12 @@ class Ledger:
 def accepted(rows: pa.Table) -> pa.Table:
     """Return the accepted rows of a recorded chunk."""
     return rows.filter(pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED)))
+
+
+def outcome_owners(chunks: Iterable[OutcomeChunk]) -> dict[str, int]:
+    """Return the unit number of every outcome id that was accepted."""
+    owners: dict[str, int] = {}
+    for chunk in chunks:
+        rows = accepted(unpack(chunk.rows))
+        owners.update(zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True))
+    return owners

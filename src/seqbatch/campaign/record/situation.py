@@ -2,19 +2,17 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
-from seqbatch import grids, policies
-from seqbatch.campaign.contract import Event
-from seqbatch.campaign.declaration import check_spec
-from seqbatch.campaign.features import Encoder
-from seqbatch.campaign.spec import Action, Spec
+from seqbatch.campaign.design.spec import Action, Spec
+from seqbatch.campaign.design.toml import check_spec
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.core import Problem
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, StoreError
-from seqbatch.planning import plan
-from seqbatch.policies import Policy
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
 
 
@@ -25,7 +23,7 @@ class Situation:
     Parameters
     ----------
     spec
-        The declaration at creation.
+        The spec at creation.
     actions
         Every action there ever was, in the order of their numbers.
     retired
@@ -101,16 +99,15 @@ class Situation:
         """Units assigned in all."""
         return sum(self.units)
 
+    @property
+    def newest(self) -> tuple[int, str]:
+        """The number and hash of the newest event."""
+        return self.sequence, self.hash
+
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
-        traits = tuple(action.features for action in self.actions)
-        return Encoder(
-            unit=self.spec.unit,
-            features=self.spec.features,
-            other=self.spec.on_unseen_category == "other",
-            learned=None if wave == 1 else self.learned,
-            actions=traits if self.spec.model == "shared" else (),
-        )
+        learned = None if wave == 1 else self.learned
+        return Encoder.of(self.spec, actions=self.actions, learned=learned)
 
     def problem(self) -> Problem:
         """Return what the policy is told."""
@@ -121,12 +118,12 @@ class Situation:
             layout="shared" if self.spec.model == "shared" else "block",
         )
 
-    def made_policy(self) -> Policy:
+    def made_policy(self) -> BasePolicy:
         """Return the policy, a fixed action by its place among those that are given."""
         if (fixed := self.fixed) is None:
-            return make_policy(self.policy)
+            return registry.make(**self.policy)
         place = sum(number < fixed for number in self.active)
-        return make_policy({**self.policy, "action": place})
+        return registry.make(**{**self.policy, "action": place})
 
     def require_open(self) -> None:
         """Refuse what only an open campaign allows."""
@@ -144,13 +141,14 @@ def situation(events: Sequence[Event]) -> Situation:
     return deque(history(events), maxlen=1)[0]
 
 
-def events_until(events: list[Event], at: int | None) -> list[Event]:
-    """Return the events up to number `at`, all where None."""
-    if at is None:
+def events_until(events: list[Event], at_event: int | None) -> list[Event]:
+    """Return the events up to number `at_event`, all where None."""
+    if at_event is None:
         return events
-    if not 1 <= at <= len(events):
-        raise InvalidArgumentError("at", f"the number of an event, 1 to {len(events)}", at)
-    return events[:at]
+    if not 1 <= at_event <= len(events):
+        rule = f"the number of an event, 1 to {len(events)}"
+        raise InvalidArgumentError("at_event", rule, at_event)
+    return events[:at_event]
 
 
 def history(events: Sequence[Event]) -> Iterator[Situation]:
@@ -158,8 +156,8 @@ def history(events: Sequence[Event]) -> Iterator[Situation]:
     for event in events:
         if "damaged" in event.payload or "damaged" in event.counts:
             raise StoreError(
-                f"event {event.sequence} is damaged and cannot be read. `seqbatch campaign verify` "
-                "says what else is."
+                f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
+                "what else is."
             )
     first = events[0].payload
     now = Situation(
@@ -210,98 +208,3 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         sizes=tuple(payload.get("sizes", now.sizes)),
         floor=float(payload.get("floor", now.floor)),
     )
-
-
-def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
-    """Return the waves' sizes, and the plan's policy where there is a plan."""
-    grid = spec.grid
-    if grid.sizes is not None:
-        return grid.sizes, None
-    if grid.calendar:
-        assert grid.units is not None
-        assert grid.waves is not None
-        return grids.uniform(units=grid.units, batches=grid.waves).sizes, None
-    assert grid.plan is not None
-    return _planned(spec, grid.plan)
-
-
-def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Plan with the declaration's own actions and features."""
-    for name in ("actions", "features", "dim"):
-        if name in wanted:
-            raise InvalidSpecError(
-                f"grid.plan: {name} comes from the declaration itself; leave it out."
-            )
-    shared = spec.model == "shared"
-    encoder = Encoder(
-        unit=spec.unit,
-        features=spec.features,
-        other=spec.on_unseen_category == "other",
-        learned=None,
-        actions=tuple(action.features for action in spec.actions) if shared else (),
-    )
-    size: dict[str, Any] = {"dim": encoder.dim}
-    if not shared:
-        size = {"features": encoder.dim - int(spec.features.intercept)}
-    try:
-        made = plan(actions=len(spec.actions), **size, **wanted)
-    except TypeError as error:
-        raise InvalidSpecError(f"grid.plan must be arguments of plan(): {error}.") from None
-    except InvalidArgumentError as error:
-        raise InvalidSpecError(f"grid.plan: {error}") from None
-    return made.grid.sizes, described(made.policy)
-
-
-def recommended_policy(spec: Spec) -> dict[str, Any]:
-    """Return the policy of a campaign whose declaration states neither a policy nor a plan.
-
-    Where units differ, pure exploitation, which needs no guess of the noise and which plans prefer
-    throughout. Without features an early mistake would never be seen, and Thompson sampling goes
-    on looking; half the reward's range stands for the noise.
-    """
-    if spec.features.columns or spec.model == "shared":
-        return {"kind": "SBPE", "first": "uniform", "ties": "random"}
-    low, high = spec.reward.range or (-1.0, 1.0)
-    scale = (high - low) / 2
-    return {"kind": "ThompsonSampling", "scale": scale, "first": "uniform", "ties": "random"}
-
-
-def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the policy's name and all of its parameters, the defaults filled in."""
-    if spec.policy is None:
-        return described(make_policy(planned or recommended_policy(spec)))
-    wanted = spec.policy.model_dump()
-    kind = getattr(policies, wanted["kind"], None)
-    if isinstance(kind, type) and issubclass(kind, BasePolicy):
-        known = {field.name for field in fields(kind)}
-        for name, value in (("first", "uniform"), ("ties", "random")):
-            if name in known:
-                wanted.setdefault(name, value)
-    return described(make_policy(wanted))
-
-
-def make_policy(wanted: dict[str, Any]) -> Policy:
-    """Return the policy of a name and parameters."""
-    parameters = {name: value for name, value in wanted.items() if name != "kind"}
-    kind = getattr(policies, wanted["kind"], None) if wanted["kind"] in policies.__all__ else None
-    if not (isinstance(kind, type) and issubclass(kind, BasePolicy)) or kind is policies.Oracle:
-        known = [
-            name
-            for name in policies.__all__
-            if isinstance(found := getattr(policies, name), type)
-            and issubclass(found, BasePolicy)
-            and found is not policies.Oracle
-        ]
-        raise InvalidSpecError(
-            f"policy.kind must be one of {', '.join(known)}; received {wanted['kind']!r}."
-        )
-    try:
-        return cast(Policy, kind(**parameters))
-    except TypeError as error:
-        raise InvalidSpecError(f"policy must be parameters of {kind.__name__}: {error}.") from None
-
-
-def described(policy: Any) -> dict[str, Any]:
-    """Return a policy's name and parameters as plain values."""
-    parameters = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {"kind": type(policy).__name__, **parameters}

@@ -110,6 +110,15 @@ class Extent:
     event: int
 
 
+def waves_of(extents: list[Extent], numbers: Integers) -> Integers:
+    """Return the wave of each unit number."""
+    firsts = np.array([extent.first for extent in extents], dtype=np.int64)
+    waves = np.array([extent.wave for extent in extents], dtype=np.int64)
+    if not len(firsts):
+        return np.zeros(len(numbers), dtype=np.int64)
+    return waves[np.searchsorted(firsts, numbers, side="right") - 1]
+
+
 class Reader(Protocol):
     """One consistent view of one campaign."""
 

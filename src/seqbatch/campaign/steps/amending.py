@@ -1,17 +1,18 @@
-"""Change a campaign between two waves: its size, its remaining waves, its actions."""
+"""Amend a campaign between two waves: its size, its remaining waves, its actions; or end it."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from seqbatch.campaign import chain
-from seqbatch.campaign.blobs import pack_state
-from seqbatch.campaign.contract import Change, Event, StateRecord
-from seqbatch.campaign.learning import relearned
-from seqbatch.campaign.ledger import Ledger
-from seqbatch.campaign.logbook import Logbook
-from seqbatch.campaign.situation import Situation, amended, situation
-from seqbatch.campaign.spec import Action
+from pydantic import ValidationError
+
+from seqbatch.campaign.deciding.learning import relearned
+from seqbatch.campaign.design.spec import Action
+from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation, amended, situation
+from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -57,7 +58,7 @@ class Amending:
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
         )
-        saved = replace(saved, hash=chain.state_hash(self._change.name, saved))
+        saved = sealed(self._change.name, saved)
         self._change.add_state(saved)
         return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
 
@@ -70,8 +71,7 @@ class Amending:
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
         return self._logbook.write(
             self._change,
-            sequence=self.now.sequence + 1,
-            previous=self.now.hash,
+            after=self.now.newest,
             kind=kind,
             why=why,
             payload=payload,
@@ -142,8 +142,51 @@ class Amending:
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
         # A policy without exploration would never try an action of which it knows nothing.
-        if added and after.wave > 1 and not (after.floor or after.spec.holdout):
+        if added and after.wave > 1 and not (after.floor or after.spec.randomised):
             raise InvalidArgumentError(
-                "floor", "above 0 to add an action to a campaign without a holdout", after.floor,
+                "floor", "above 0 to add an action where no units are randomised", after.floor,
                 "Nothing else makes sure that the new action is tried.",
             )  # fmt: skip
+
+
+def amend(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    *,
+    why: str,
+    sizes: list[int] | None,
+    units: int | None,
+    add: Sequence[str | Mapping[str, Any]],
+    retire: list[str],
+    floor: float | None,
+) -> Event:
+    """Amend a campaign in one transaction."""
+    _require_reason(why)
+    actions = [_action(action) for action in add]
+    with store.change(name) as change:
+        return Amending(change, logbook).run(
+            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor
+        )
+
+
+def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """End a campaign early, in one transaction."""
+    _require_reason(why)
+    with store.change(name) as change:
+        return Amending(change, logbook).abort(why=why)
+
+
+def _require_reason(why: str) -> None:
+    if not why.strip():
+        raise InvalidArgumentError("reason", "given", repr(why))
+
+
+def _action(given: str | Mapping[str, Any]) -> Action:
+    try:
+        return Action.model_validate({"name": given} if isinstance(given, str) else given)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"])
+        rule = "an action with a name and, under a shared model, finite features"
+        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None

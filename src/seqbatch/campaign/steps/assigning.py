@@ -1,25 +1,29 @@
-"""Give the units of a checked file their actions: decide for the new ones, answer for all."""
+"""Assign the units of a checked file: decide for the new ones, answer for all."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial as partial_call
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign import chain
-from seqbatch.campaign.answers import Writer, answer, no_answers
-from seqbatch.campaign.blobs import pack, unpack_state
-from seqbatch.campaign.columns import Problems
-from seqbatch.campaign.contract import Change, UnitChunk
-from seqbatch.campaign.decisions import Decided, decide, joined
-from seqbatch.campaign.draws import Draws
-from seqbatch.campaign.files import Source
-from seqbatch.campaign.logbook import Logbook
-from seqbatch.campaign.situation import Situation, situation
-from seqbatch.campaign.stored import Stored, decoded
-from seqbatch.errors import CampaignStateError, StoreError
+from seqbatch.campaign.deciding.decisions import decide
+from seqbatch.campaign.deciding.draws import draws
+from seqbatch.campaign.record.codec import pack, unpack_state
+from seqbatch.campaign.record.decided import EarlierDecisions
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Change, Store, UnitChunk
+from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
+from seqbatch.campaign.tables.columns import decoded
+from seqbatch.campaign.tables.reading import Source, has_ending, source
+from seqbatch.campaign.tables.units import Units, read_units
+from seqbatch.campaign.tables.writing import Writer
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 
 Integers = NDArray[np.int64]
 #: The decisions of no units.
@@ -27,7 +31,7 @@ NOBODY = Decided(
     actions=np.zeros(0, dtype=np.int64),
     scores=np.zeros(0),
     probabilities=np.zeros((0, 0)),
-    holdout=np.zeros(0, dtype=np.bool_),
+    randomised=np.zeros(0, dtype=np.bool_),
     groups=np.zeros(0, dtype=np.int64),
 )
 
@@ -41,13 +45,13 @@ class Assigned:
     wave
         The wave that was open.
     assigned, repeated, left_over
-        Units that got an action now, had one already, and found no room.
+        Units that got an action now, had one already, and did not fit in the wave.
     left
         How many units the wave still takes; None where the calendar decides.
     actions
         How many of the units assigned now got each action.
-    holdout
-        How many of them are measured apart.
+    randomised
+        How many of them got an action drawn uniformly at random.
     event
         The number of the event; None where nothing was new.
     table
@@ -60,7 +64,7 @@ class Assigned:
     left_over: int
     left: int | None
     actions: dict[str, int]
-    holdout: int
+    randomised: int
     event: int | None
     table: pa.Table | None = None
 
@@ -92,41 +96,39 @@ class Assigning:
         self._state: Any = None
         self._record = record
         extents = self.change.extents()
-        self._stored = Stored(self.change, extents, len(self.now.actions))
+        self._stored = EarlierDecisions(self.change, extents, len(self.now.actions))
         self._chunk = len(extents)
         self._number = self.now.assigned
         self._hashes: list[str] = []
         self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
-        self._fresh = self._new = self._repeated = self._over = self._holdout = 0
+        self._fresh = self._new = self._repeated = self._over = self._randomised = 0
 
     def run(
         self,
         source: Source,
-        made: list[Draws],
+        checked: Units,
         out: Writer | None,
         rest: Writer | None,
         report: Callable[[int], None],
     ) -> Assigned:
-        """Decide for every unit of a checked file, and write the answers."""
-        encoder = self.now.encoder(wave=self.now.wave)
+        """Decide for every unit that was checked, and write the answers."""
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
-        tables, start = [no_answers(self.now.spec.unit, names)], 0
+        tables, start = [no_assignments(self.now.spec.unit, names)], 0
         if out is not None:
             out.write(tables[0])
-        for batch, drawn in zip(source.batches(encoder.columns), made, strict=True):
-            units, given = encoder.prepared(batch, start, Problems())
+        for units, given in checked.pieces():
             start += len(units)
             report(start)
-            fits, waves, decided = self._batch(units, given, drawn)
+            fits, waves, decided = self._batch(units, given)
             if len(fits) < len(units):
                 without = np.setdiff1d(np.arange(len(units)), fits)
                 self._without.append(without + start - len(units))
             if not len(fits) or (self._over and not self.partial):
                 continue
             kept = units if len(fits) == len(units) else [units[row] for row in fits]
-            table = answer(self.now.spec.unit, kept, waves, decided, names)
+            table = assignments(self.now.spec.unit, kept, waves, decided, names)
             if out is None:
                 tables.append(table)
             else:
@@ -134,6 +136,9 @@ class Assigning:
         self._refuse_overflow()
         if rest is not None and self._over:
             self._spill(source, rest)
+        # Units decided on are those checked, whatever happens; but who changes a file while it is
+        # read wanted another one assigned.
+        source.require_unchanged()
         event = self._finish()
         left = self.now.left
         return Assigned(
@@ -143,13 +148,13 @@ class Assigning:
             left_over=self._over,
             left=None if left is None else left - self._new,
             actions=dict(zip(names, self._counts.tolist(), strict=True)),
-            holdout=self._holdout,
+            randomised=self._randomised,
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
         )
 
     def _batch(
-        self, units: Sequence[str], given: pa.Table, drawn: Draws
+        self, units: Sequence[str], given: pa.Table
     ) -> tuple[NDArray[np.intp], Integers, Decided]:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
         everyone = np.arange(len(units))
@@ -159,7 +164,7 @@ class Assigning:
         # Mostly all units are new, which trying to number them tells faster than asking.
         if open_now and len(units) <= room and self.change.claim(units, self._number):
             self._fresh += len(units)
-            decided = self._decide(units, given, drawn, everyone)
+            decided = self._decide(units, given, everyone)
             return everyone, np.full(len(units), self.now.wave), decided
         numbers = self.change.numbers(units)
         old, fresh = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
@@ -178,8 +183,11 @@ class Assigning:
         if len(fresh):
             new = [units[row] for row in fresh.tolist()]
             if not self.change.claim(new, self._number):
-                raise StoreError(f"campaign {self.now.name}: units were numbered by another hand.")
-            pieces.append(self._decide(units, given, drawn, fresh))
+                raise StoreError(
+                    f"campaign {self.now.name}: these unit ids were claimed by another process. "
+                    "Nothing was assigned; try again."
+                )
+            pieces.append(self._decide(units, given, fresh))
             waves.append(np.full(len(fresh), self.now.wave))
             rows.append(fresh)
         back = np.argsort(np.concatenate(rows), kind="stable")
@@ -189,14 +197,13 @@ class Assigning:
             joined([piece for piece in pieces if len(piece.actions)] or pieces).take(back),
         )
 
-    def _decide(
-        self, units: Sequence[str], given: pa.Table, drawn: Draws, fresh: NDArray[np.intp]
-    ) -> Decided:
+    def _decide(self, units: Sequence[str], given: pa.Table, fresh: NDArray[np.intp]) -> Decided:
         if self._state is None:
             self._state = unpack_state(self._record.content, self.now)
         if len(fresh) < len(units):
             units = [units[row] for row in fresh]
-            given, drawn = given.take(fresh), drawn.take(fresh)
+            given = given.take(fresh)
+        drawn = draws(self.now.spec.seed, self.now.name, units)
         decided = decide(self.now, self._policy, self._state, given, drawn)
         chunk = UnitChunk(
             chunk=self._chunk,
@@ -208,18 +215,18 @@ class Assigning:
             decided=pack(decided.table()),
             hash="",
         )
-        hashed = chain.units_hash(self.change.name, chunk)
-        self.change.add_units(replace(chunk, hash=hashed))
-        self._hashes.append(hashed)
+        chunk = sealed(self.change.name, chunk)
+        self.change.add_units(chunk)
+        self._hashes.append(chunk.hash)
         self._chunk += 1
         self._number += len(units)
         self._new += len(units)
         self._counts += np.bincount(decided.actions, minlength=len(self._counts))
-        self._holdout += int(decided.holdout.sum())
+        self._randomised += int(decided.randomised.sum())
         return decided
 
     def _spill(self, source: Source, rest: Writer) -> None:
-        """Write the units that found no room, with all the columns of their file."""
+        """Write the units that did not fit, with all the columns of their file."""
         without, start = np.concatenate(self._without), 0
         for batch in source.batches(source.columns()):
             low, high = np.searchsorted(without, [start, start + batch.num_rows])
@@ -232,7 +239,7 @@ class Assigning:
             raise CampaignStateError(
                 f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
                 f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. "
-                "Hand over fewer, or take the first that fit with --partial."
+                "Hand over fewer, or take the first ones that fit (partial)."
             )
 
     def _finish(self) -> int | None:
@@ -241,17 +248,69 @@ class Assigning:
         names = [action.name for action in self.now.actions]
         event = self.logbook.write(
             self.change,
-            sequence=self.now.sequence + 1,
-            previous=self.now.hash,
+            after=self.now.newest,
             kind="assign",
             counts={
                 "assigned": self._new,
                 "repeated": self._repeated,
                 "left_over": self._over,
-                "holdout": self._holdout,
+                "randomised": self._randomised,
                 "actions": dict(zip(names, self._counts.tolist(), strict=True)),
             },
             payload={"wave": self.now.wave, "chunks": len(self._hashes)},
             rows=self._hashes,
         )
         return event.sequence
+
+
+def assign(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    units: Any,
+    *,
+    out: str | Path | None,
+    partial: bool,
+    rest: str | Path | None,
+    file_format: str | None,
+    out_format: str | None,
+    report: Callable[[str, int], None],
+) -> Assigned:
+    """Check a file of units, assign them in one transaction, and then publish the answers."""
+    _require_apart(units, out, rest)
+    with ExitStack() as stack:
+        opened = stack.enter_context(source(units, file_format=file_format))
+        rest_format = None if has_ending(str(rest)) else out_format
+        writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
+        spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
+        # Outside the transaction: a large file is checked without keeping others waiting.
+        with store.read(name) as reader:
+            now = situation(reader.events())
+        counting = partial_call(report, "checking")
+        checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
+        with store.change(name) as change:
+            assigning = Assigning(change, logbook, partial)
+            result = assigning.run(
+                opened, checked, writer, spill, partial_call(report, "assigning")
+            )
+        if writer is not None:
+            writer.publish()
+        if spill is not None and result.left_over:
+            spill.publish()
+        return result
+
+
+def _require_apart(units: Any, out: str | Path | None, rest: str | Path | None) -> None:
+    """Refuse to write one file over another, before anything is done."""
+    seen: dict[Path | str, str] = {}
+    for what, file in (("units", units), ("out", out), ("rest", rest)):
+        if not isinstance(file, str | Path):
+            continue
+        if str(file) == "-":
+            # Standard input is not standard output.
+            place: Path | str = "-" if what == "units" else "- for output"
+        else:
+            place = Path(file).resolve()
+        if place in seen:
+            raise InvalidArgumentError(what, f"another file than {seen[place]}", file)
+        seen[place] = what

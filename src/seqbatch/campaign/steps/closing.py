@@ -1,4 +1,4 @@
-"""End a wave: look at what came back, re-estimate, open the next."""
+"""Close a wave: look at what came back, re-estimate, open the next."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqbatch.campaign import chain
-from seqbatch.campaign.blobs import pack_state, unpack, unpack_state
-from seqbatch.campaign.checks import Allocation, Test, missingness
-from seqbatch.campaign.contract import Change, Event, StateRecord
-from seqbatch.campaign.decisions import Decided
-from seqbatch.campaign.features import learn_scaling
-from seqbatch.campaign.learning import closed, notes, still_used
-from seqbatch.campaign.ledger import Ledger
-from seqbatch.campaign.logbook import Logbook
-from seqbatch.campaign.situation import Situation, situation
-from seqbatch.errors import CampaignStateError
+from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
+from seqbatch.campaign.deciding.learning import closed, notes, still_used
+from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Change, Event, Reader, StateRecord, Store
+from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 #: What is said where a test cannot be made.
 UNTESTED = {
-    "missingness": "too few to test whether outcomes are missing alike under every action",
-    "allocation": "too few to test whether actions were given as often as logged",
+    "missingness": "too few outcomes are missing to test whether they differ by action",
+    "allocation": "too few units to test the allocation against the logged probabilities",
 }
 
 #: What is said of late outcomes that nothing is learned from.
@@ -62,8 +61,8 @@ class Closed:
     assigned: dict[str, int]
     observed: dict[str, int]
     expected: dict[str, float]
-    missingness: Test
-    allocation: Test
+    missingness: ChiSquare
+    allocation: ChiSquare
     late: int
     relearned: bool
     notes: tuple[str, ...]
@@ -78,8 +77,8 @@ class Closed:
             assigned=payload["assigned"],
             observed=payload["observed"],
             expected=payload["expected"],
-            missingness=Test(**payload["missingness"]),
-            allocation=Test(**payload["allocation"]),
+            missingness=ChiSquare(**payload["missingness"]),
+            allocation=ChiSquare(**payload["allocation"]),
             late=payload["late"],
             relearned=payload["relearned"],
             notes=tuple(payload["notes"]),
@@ -109,7 +108,7 @@ class Tally:
         """Outcomes."""
         return self.seen.counts
 
-    def tests(self) -> dict[str, Test]:
+    def tests(self) -> dict[str, ChiSquare]:
         """Return the two tests by name."""
         return {
             "missingness": missingness(self.seen, self.missing),
@@ -117,12 +116,12 @@ class Tally:
         }
 
 
-def tally(change: Any, now: Situation, known: Ledger, wave: int) -> Tally:
+def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
     actions = len(now.actions)
     counted = Tally(seen=Allocation(actions), missing=Allocation(actions))
-    chunks = [extent.chunk for extent in change.extents() if extent.wave == wave]
-    for chunk in change.unit_chunks(given=False, chunks=chunks):
+    chunks = [extent.chunk for extent in reader.extents() if extent.wave == wave]
+    for chunk in reader.unit_chunks(given=False, chunks=chunks):
         decided = Decided.of(unpack(chunk.decided))
         seen = np.zeros(chunk.count, dtype=np.bool_)
         seen[known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first] = True
@@ -168,42 +167,45 @@ class Closing:
             )
 
     def _refuse_early(self, counted: Tally) -> None:
-        now, advice = self.now, "Close it all the same with --force --reason."
+        now, advice = self.now, "Or close it by force, with a reason."
         units, outcomes = int(counted.assigned.sum()), int(counted.observed.sum())
         if now.left:
             raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} takes {now.left:,} more units. {advice}"
+                f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
+                f"Assign them. {advice}"
             )
         # The product of a share and a count may miss the whole number that is meant.
-        if outcomes < math.ceil(now.spec.missing * units - 1e-9):
+        if outcomes < math.ceil(now.spec.required_outcomes * units - 1e-9):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
-                f"{units:,} units ({outcomes / units:.1%}); at least {now.spec.missing:.1%} are "
-                f"needed. Record more. {advice}"
+                f"{units:,} units ({outcomes / units:.1%}); at least "
+                f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}"
             )
 
     def _close(self, counted: Tally, ledger: Ledger, *, why: str, forced: bool) -> Event:
         now, change = self.now, self._change
         record = change.last_state()
         assert record is not None
-        relearn = ledger.corrects_before(record.event, at=now.sequence)
+        relearn = ledger.corrects_before(record.event, at_event=now.sequence)
         scaling = self._scaling()
         learner = replace(now, learned=scaling) if scaling is not None else now
         before = unpack_state(record.content, now)
-        late, unused = self._late(ledger.first_known_after(record.event, at=now.sequence), before)
+        late, unused = self._late(
+            ledger.first_known_after(record.event, at_event=now.sequence), before
+        )
         state = closed(
             learner,
             before,
             lambda: change.unit_chunks(given=True),
             ledger,
             since=record.event,
-            at=now.sequence,
+            at_event=now.sequence,
             relearn=relearn,
         )
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
         )
-        saved = replace(saved, hash=chain.state_hash(change.name, saved))
+        saved = sealed(change.name, saved)
         change.add_state(saved)
         names = [action.name for action in now.actions]
         tests = counted.tests()
@@ -214,8 +216,7 @@ class Closing:
         }
         return self._logbook.write(
             change,
-            sequence=now.sequence + 1,
-            previous=now.hash,
+            after=now.newest,
             kind="close",
             why=why,
             counts={
@@ -262,3 +263,13 @@ class Closing:
             return {}
         chunks = self._change.unit_chunks(given=True)
         return learn_scaling(encoder, (unpack(chunk.given) for chunk in chunks))
+
+
+def close(
+    store: Store, name: str, logbook: Logbook, *, wave: int | None, force: bool, why: str
+) -> Closed:
+    """Close the open wave in one transaction."""
+    if force and not why.strip():
+        raise InvalidArgumentError("reason", "given when a wave is closed by force", repr(why))
+    with store.change(name) as change:
+        return Closing(change, logbook).run(wave=wave, force=force, why=why)

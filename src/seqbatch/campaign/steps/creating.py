@@ -1,15 +1,17 @@
-"""Can a campaign that was declared ever run? Asked before it is created."""
+"""Create a campaign: check that what was declared can ever run, then keep it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.blobs import pack_state
-from seqbatch.campaign.contract import Event
-from seqbatch.campaign.declaration import check_spec, parse_spec, quoting, read_text
-from seqbatch.campaign.situation import Situation, chosen_policy, situation, wave_sizes
-from seqbatch.campaign.spec import Spec
+from seqbatch.campaign.design.choosing import chosen_policy, wave_sizes
+from seqbatch.campaign.design.spec import Spec
+from seqbatch.campaign.design.toml import check_spec, parse_spec, quoting, read_text
+from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 
 #: Sums of products that are kept at most: half a gigabyte in each state.
@@ -17,8 +19,8 @@ MOST_SUMS = 60_000_000
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """A declaration that was checked as a whole: its campaign can be created and can run.
+class Prepared:
+    """A spec that was checked as a whole: its campaign can be created and can run.
 
     Parameters
     ----------
@@ -35,13 +37,13 @@ class Beginning:
     state: bytes
 
 
-def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Beginning:
-    """Check a declaration with its waves and its policy, before there is a store.
+def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
+    """Check a spec with its waves and its policy, before there is a store.
 
     Raises
     ------
     InvalidSpecError
-        Where the declaration breaks a rule; the offending lines are quoted.
+        Where the spec breaks a rule; the offending lines are quoted.
     """
     text, name = "", "spec"
     if isinstance(spec, Mapping):
@@ -56,7 +58,7 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Beginning:
         policy = chosen_policy(spec, planned)
         payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
         now = begun(payload)
-        return Beginning(now=now, payload=payload, state=first_state(now))
+        return Prepared(now=now, payload=payload, state=first_state(now))
     except (InvalidSpecError, InvalidArgumentError) as error:
         raise quoting(error, part, text=text, name=name) from None
 
@@ -76,11 +78,7 @@ def begun(payload: dict[str, Any]) -> Situation:
             "levels or interactions, or hash categories to a smaller width."
         )
     learning = "learn" in now.spec.features.numeric.values()
-    uniform = now.policy.get("first") == "uniform" or now.policy["kind"] in (
-        "UniformRandom",
-        "FixedAction",
-    )
-    if learning and not uniform:
+    if learning and not now.made_policy().starts_blind:
         raise InvalidSpecError(
             'features.numeric: a scaling is learned ("learn") from a first wave that is assigned '
             f"at random, and policy {now.policy['kind']} has first = {now.policy.get('first')!r}. "
@@ -95,3 +93,20 @@ def first_state(now: Situation) -> bytes:
         return pack_state(now.made_policy().begin(now.problem()))
     except InvalidArgumentError as error:
         raise InvalidSpecError(f"policy {now.policy['kind']}: {error}") from None
+
+
+def create(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+    """Keep a campaign whose spec was checked; its name must be free."""
+    now = prepared.now
+    with store.create(now.name) as change:
+        state = StateRecord(event=1, wave=0, content=prepared.state, hash="")
+        state = sealed(now.name, state)
+        change.add_state(state)
+        logbook.write(
+            change,
+            after=(0, ""),
+            kind="create",
+            counts={"waves": len(now.sizes), "actions": len(now.actions)},
+            payload=prepared.payload,
+            rows=[state.hash],
+        )

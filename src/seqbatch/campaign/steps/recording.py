@@ -1,41 +1,29 @@
-"""Take outcomes in: every row of a file ends as exactly one of four things.
-
-accepted
-    The unit's outcome, or with `correct` a new version of it.
-duplicate
-    The unit has this very outcome already.
-conflict
-    The unit has another outcome: the row is held, nothing is overwritten.
-quarantined
-    The row cannot be an outcome (unknown unit, wrong wave, out of range, not a finite number); it
-    is kept with its line and the reason.
-"""
+"""Record outcomes: judge every row of a file, and keep all but the duplicates."""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign import chain
-from seqbatch.campaign.blobs import pack, unpack
-from seqbatch.campaign.columns import holds_numbers, texts
-from seqbatch.campaign.columns import numbers as parsed
-from seqbatch.campaign.contract import Change, Extent, OutcomeChunk, Reader
-from seqbatch.campaign.files import Source
-from seqbatch.campaign.ledger import DUPLICATE, QUARANTINED, VERDICTS, accepted
-from seqbatch.campaign.logbook import Logbook
-from seqbatch.campaign.situation import Situation, situation
-from seqbatch.errors import InvalidFileError
+from seqbatch.campaign.deciding import judging
+from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
+from seqbatch.campaign.record.codec import pack
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, outcome_owners
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Change, OutcomeChunk, Store, waves_of
+from seqbatch.campaign.tables.columns import holds_numbers
+from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-BATCH = "batch"
-#: Verdicts by number, as rows carry them while they are judged.
-_ACCEPTED, _DUPLICATE, _CONFLICT, _QUARANTINED = range(4)
+NOTHING = "nothing was recorded"
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class Recorded:
     rows
         Rows read; the next four sum to it.
     accepted, duplicate, conflict, quarantined
-        What became of them.
+        What became of them; see :mod:`seqbatch.campaign.deciding.judging`.
     late
         Accepted outcomes of waves that are closed; they enter the next estimate.
     corrected
@@ -69,21 +57,6 @@ class Recorded:
     event: int | None
 
 
-def check_columns(now: Situation, source: Source) -> list[str]:
-    """Return the columns to read: unit and reward, and where there, the wave and outcome id."""
-    there = set(source.columns())
-    wanted = [now.spec.unit, now.spec.reward.column]
-    lacking = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
-    if lacking:
-        problems = [(0, name, "the file has no such column") for name in lacking]
-        raise InvalidFileError(source.name, problems, "nothing was recorded")
-    if now.spec.outcome:
-        wanted.append(now.spec.outcome)
-    if BATCH in there and BATCH not in wanted:
-        wanted.append(BATCH)
-    return wanted
-
-
 class Recording:
     """One call of record within its transaction."""
 
@@ -98,7 +71,7 @@ class Recording:
         self._chunk = change.outcome_chunk_count()
         self._counts: Counter[str] = Counter()
         self._late = self._corrected = 0
-        self._owners = outcome_owners(change) if self._now.spec.outcome else {}
+        self._owners = outcome_owners(change.outcome_chunks()) if self._now.spec.outcome else {}
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
 
@@ -111,13 +84,12 @@ class Recording:
             self._batch(batch, source.lines(source.rows(read)))
             row += batch.num_rows
             report(row)
+        source.require_unchanged()
         for number, _, reason in source.ragged:
             self._keep_ragged(int(source.lines(np.array([number]))[0]), reason)
             row += 1
         if not row:
-            raise InvalidFileError(
-                source.name, [(0, "", "the file has no rows")], "nothing was recorded"
-            )
+            raise InvalidFileError(source.name, [(0, "", "the file has no rows")], NOTHING)
         counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
         event = self._finish(row, counts, why)
         return Recorded(
@@ -131,157 +103,44 @@ class Recording:
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
-        for name in (self._now.spec.reward.column, BATCH):
+        for name in (self._now.spec.reward.column, WAVE):
             if name in batch.schema.names and name != self._now.spec.outcome:
                 kind = batch.column(name).type
                 # A column of nothing at all is one of missing values, each held by itself.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):
                     problem = (0, name, f"must be numbers; received {kind}")
-                    raise InvalidFileError(source.name, [problem], "nothing was recorded")
+                    raise InvalidFileError(source.name, [problem], NOTHING)
 
     def _batch(self, batch: Any, lines: Integers) -> None:
         judged = self._judge(batch)
         verdicts = judged.verdicts
         for place, name in enumerate(VERDICTS):
             self._counts[name] += int((verdicts == place).sum())
-        taken = verdicts == _ACCEPTED
+        taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
         if self._now.wave > 1 and taken.any():
             waves = waves_of(self._extents, judged.numbers[taken])
             self._late += int((waves < self._now.wave).sum())
-        kept = np.flatnonzero(verdicts != _DUPLICATE)
+        kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
             self._keep(judged, kept, lines)
 
-    def _judge(self, batch: Any) -> "_Judged":
+    def _judge(self, batch: Any) -> Judged:
         spec = self._now.spec
-        units, no_unit = texts(batch.column(spec.unit))
-        values, no_value = parsed(batch.column(spec.reward.column))
-        count = len(units)
-        if no_value:
-            values = values.copy()
-            values[list(no_value)] = np.nan
-        reasons: dict[int, str] = {
-            row: f"{spec.reward.column} {why}" for row, why in no_value.items()
-        }
-        reasons.update({row: f"{spec.unit} {why}" for row, why in no_unit.items()})
-        # No unit has an id with a NUL character, and not every database could be asked for one.
-        if any("\0" in unit for unit in units):
-            reasons.update(
-                {
-                    row: f"{spec.unit} holds a NUL character"
-                    for row, u in enumerate(units)
-                    if "\0" in u
-                }
-            )
-            units = ["" if "\0" in unit else unit for unit in units]
-        numbers = self._change.numbers(units)
-        for row in np.flatnonzero(numbers < 0):
-            reasons.setdefault(int(row), "no such unit in this campaign")
-        if spec.reward.range is not None:
-            low, high = spec.reward.range
-            for row in np.flatnonzero(~((values >= low) & (values <= high))):
-                why = f"{spec.reward.column} must be between {low:g} and {high:g}"
-                reasons.setdefault(int(row), f"{why}; received {values[row]:g}")
-        if BATCH in batch.schema.names and BATCH not in (spec.reward.column, spec.outcome):
-            self._wrong_waves(batch.column(BATCH), numbers, reasons)
-        verdicts = np.full(count, _ACCEPTED)
-        verdicts[list(reasons)] = _QUARANTINED
-        judged = _Judged(units, numbers, values, verdicts, np.zeros(count, np.int64), reasons, None)
+        judged = judging.readable(spec, batch)
+        numbers = self._change.numbers(judged.units)
+        waves = waves_of(self._extents, np.maximum(numbers, 0))
+        judging.plausible(spec, judged, batch, numbers, waves)
+        versions, known = self._change.outcomes(judged.numbers[judged.candidates])
         if spec.outcome:
-            self._one_by_one(judged, batch.column(spec.outcome))
+            judging.compared_with_ids(
+                judged, versions, known, self._owners, name=spec.outcome, correct=self._correct
+            )
         else:
-            self._against_known(judged)
+            judging.compared(judged, versions, known, correct=self._correct)
         return judged
 
-    def _one_by_one(self, judged: "_Judged", column: Any) -> None:
-        """Compare rows that have outcome ids with what is known, and with earlier rows.
-
-        An id belongs to the unit of the first row with it that is accepted, so that what becomes
-        of a row depends on what became of those before it.
-        """
-        judged.ids, wrong = texts(column)
-        name = self._now.spec.outcome
-        rows = np.flatnonzero(judged.verdicts == _ACCEPTED)
-        found, known = self._change.outcomes(judged.numbers[rows])
-        versions = found.tolist()
-        current: dict[int, tuple[int, float]] = {}
-        for place, row in enumerate(rows.tolist()):
-            number, value, key = int(judged.numbers[row]), judged.values[row], judged.ids[row]
-            version, has = current.get(number, (versions[place], known[place]))
-            if row in wrong:
-                judged.hold(row, _QUARANTINED, f"{name} {wrong[row]}")
-            elif self._owners.get(key, number) != number:
-                why = f"{name} {key!r} was recorded for another unit already"
-                judged.hold(row, _CONFLICT, why)
-            elif version and has == value:
-                judged.verdicts[row] = _DUPLICATE
-            elif version and not self._correct:
-                judged.hold(row, _CONFLICT, _has_another(has, value))
-            else:
-                self._owners[key] = number
-                current[number] = (version + 1, value)
-                judged.versions[row] = version + 1
-
-    def _wrong_waves(self, column: Any, numbers: Integers, reasons: dict[int, str]) -> None:
-        said, wrong = parsed(column)
-        for row, why in wrong.items():
-            if why != "is missing":
-                received = why.partition("; ")[2]
-                reasons.setdefault(row, f"{BATCH} must be a wave's number; {received}")
-        waves = waves_of(self._extents, np.maximum(numbers, 0))
-        for row in np.flatnonzero((numbers >= 0) & (said != waves)).tolist():
-            if row not in wrong:
-                why = (
-                    f"wrong wave: the unit was assigned in {waves[row]}, the row says {said[row]:g}"
-                )
-                reasons.setdefault(row, why)
-
-    def _against_known(self, judged: "_Judged") -> None:
-        """Compare rows that could be outcomes with what is known, and with earlier rows."""
-        rows = np.flatnonzero(judged.verdicts == _ACCEPTED)
-        if not len(rows):
-            return
-        numbers, values = judged.numbers[rows], judged.values[rows]
-        versions, known = self._change.outcomes(numbers)
-        _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-        earlier = firsts[inverse] != np.arange(len(rows))
-        simple = ~earlier
-        verdicts = np.full(len(rows), _ACCEPTED)
-        has = (versions > 0) & simple
-        same = has & (known == values)
-        verdicts[same] = _DUPLICATE
-        differs = has & (known != values)
-        if not self._correct:
-            verdicts[differs] = _CONFLICT
-        new_versions = versions + 1
-        # Units that stand in the file more than once are rare; they are taken one by one.
-        current = {}
-        for row in np.flatnonzero(earlier):
-            key = int(numbers[row])
-            if key not in current:
-                first = int(firsts[inverse[row]])
-                taken = verdicts[first] == _ACCEPTED
-                current[key] = (
-                    (values[first], new_versions[first])
-                    if taken
-                    else (known[first], versions[first])
-                )
-            value, version = current[key]
-            if value == values[row]:
-                verdicts[row] = _DUPLICATE
-            elif self._correct:
-                new_versions[row] = version + 1
-                current[key] = (values[row], version + 1)
-            else:
-                verdicts[row] = _CONFLICT
-        for row in np.flatnonzero(verdicts == _CONFLICT):
-            has_now = known[row] if versions[row] > 0 else current[int(numbers[row])][0]
-            judged.reasons[int(rows[row])] = _has_another(has_now, values[row])
-        judged.verdicts[rows] = verdicts
-        judged.versions[rows] = np.where(verdicts == _ACCEPTED, new_versions, 0)
-
-    def _keep(self, judged: "_Judged", kept: NDArray[np.intp], lines: Integers) -> None:
+    def _keep(self, judged: Judged, kept: NDArray[np.intp], lines: Integers) -> None:
         verdicts = judged.verdicts[kept]
         said = judged.reasons
         reasons = [said.get(row, "") for row in kept.tolist()] if said else [""] * len(kept)
@@ -296,11 +155,11 @@ class Recording:
         }
         if judged.ids is not None:
             columns["outcome"] = [judged.ids[row] for row in kept]
-        taken = kept[verdicts == _ACCEPTED]
+        taken = kept[verdicts == TAKEN]
         self._add(
             pa.table(columns), judged.numbers[taken], judged.versions[taken], judged.values[taken]
         )
-        for place in np.flatnonzero(verdicts != _ACCEPTED)[: max(self.SHOWN - len(self._held), 0)]:
+        for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
             row = kept[place]
             held = (int(lines[row]), judged.units[row], VERDICTS[verdicts[place]], reasons[place])
             self._held.append(held)
@@ -312,7 +171,7 @@ class Recording:
         one = np.zeros(1, dtype=np.int64)
         columns: dict[str, Any] = {
             "line": [line], "unit": [""], "number": one - 1, "value": [np.nan],
-            "version": one.astype(np.int32), "verdict": one.astype(np.int8) + np.int8(_QUARANTINED),
+            "version": one.astype(np.int32), "verdict": one.astype(np.int8) + np.int8(UNFIT),
             "reason": pa.array([reason]).dictionary_encode(),
         }  # fmt: skip
         if self._now.spec.outcome:
@@ -327,7 +186,7 @@ class Recording:
             rows=pack(table),
             hash="",
         )
-        chunk = replace(chunk, hash=chain.outcomes_hash(self._change.name, chunk))
+        chunk = sealed(self._change.name, chunk)
         self._change.add_outcomes(chunk, numbers, versions, values)
         self._hashes.append(chunk.hash)
         self._chunk += 1
@@ -337,8 +196,7 @@ class Recording:
             return None
         event = self._logbook.write(
             self._change,
-            sequence=self._now.sequence + 1,
-            previous=self._now.hash,
+            after=self._now.newest,
             kind="record",
             why=why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
@@ -348,40 +206,35 @@ class Recording:
         return event.sequence
 
 
-@dataclass
-class _Judged:
-    """Rows while they are judged; what each becomes is filled in step by step."""
-
-    units: list[str]
-    numbers: Integers
-    values: Floats
-    verdicts: Integers
-    versions: Integers
-    reasons: dict[int, str]
-    ids: list[str] | None
-
-    def hold(self, row: int, verdict: int, reason: str) -> None:
-        """Hold a row, and say why."""
-        self.verdicts[row], self.reasons[row] = verdict, reason
+def check_columns(now: Situation, source: Source) -> list[str]:
+    """Return the columns to read: unit and reward, and where there, the wave and outcome id."""
+    there = set(source.columns())
+    wanted = [now.spec.unit, now.spec.reward.column]
+    missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
+    if missing:
+        problems = [(0, name, "the file has no such column") for name in missing]
+        raise InvalidFileError(source.name, problems, NOTHING)
+    if now.spec.outcome:
+        wanted.append(now.spec.outcome)
+    if WAVE in there and WAVE not in wanted:
+        wanted.append(WAVE)
+    return wanted
 
 
-def _has_another(known: float, received: float) -> str:
-    return f"the unit has the outcome {known:g} already; received {received:g}"
-
-
-def outcome_owners(reader: Reader) -> dict[str, int]:
-    """Return the unit number of every outcome id that was accepted."""
-    owners: dict[str, int] = {}
-    for chunk in reader.outcome_chunks():
-        rows = accepted(unpack(chunk.rows))
-        owners.update(zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True))
-    return owners
-
-
-def waves_of(extents: list[Extent], numbers: Integers) -> Integers:
-    """Return the wave of each unit number."""
-    firsts = np.array([extent.first for extent in extents], dtype=np.int64)
-    waves = np.array([extent.wave for extent in extents], dtype=np.int64)
-    if not len(firsts):
-        return np.zeros(len(numbers), dtype=np.int64)
-    return waves[np.searchsorted(firsts, numbers, side="right") - 1]
+def record(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    outcomes: Any,
+    *,
+    correct: bool,
+    why: str,
+    file_format: str | None,
+    report: Callable[[str, int], None],
+) -> Recorded:
+    """Take a file of outcomes in, in one transaction."""
+    if correct and not why.strip():
+        raise InvalidArgumentError("reason", "given with a correction", repr(why))
+    with source(outcomes, file_format=file_format) as opened, store.change(name) as change:
+        recording = Recording(change, logbook, correct=correct)
+        return recording.run(opened, why=why, report=partial(report, "recording"))

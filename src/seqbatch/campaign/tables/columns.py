@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from seqbatch.campaign.files import Problem
+from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arguments import LARGEST
 
 Floats = NDArray[np.float64]
@@ -142,3 +142,13 @@ def _unfit(values: Floats) -> dict[int, str]:
         int(row): f"{rule}; received {values[row]}"
         for row in np.flatnonzero(~(np.abs(values) < LARGEST))
     }
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """Return a table whose dictionary columns are plain, and whose text is of the one kind."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        columns.append(column.cast(pa.string()) if pa.types.is_string_view(column.type) else column)
+    return pa.table(columns, names=table.column_names)

@@ -5,7 +5,7 @@ Columns of the model have names that a person can read: ``age``, ``zip=Urban``, 
 an action's feature and a unit's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.columns import MISSING, Problems, categories, numbers, texts
-from seqbatch.campaign.spec import Features, Hashed
+from seqbatch.campaign.design.spec import Action, Features, Hashed, Spec
+from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
 
 Floats = NDArray[np.float64]
 #: Mean and standard deviation of each numeric feature whose scaling is learned.
@@ -32,7 +32,7 @@ class Encoder:
     unit
         The column of the ids.
     features
-        What the declaration says of the columns.
+        What the spec says of the columns.
     other
         Whether a category never seen is counted as `other` instead of being refused.
     learned
@@ -47,6 +47,18 @@ class Encoder:
     other: bool
     learned: Learned | None
     actions: tuple[Mapping[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, spec: Spec, *, actions: Sequence[Action], learned: Learned | None) -> "Encoder":
+        """Return the encoder of a spec, for these actions."""
+        traits = tuple(action.features for action in actions)
+        return cls(
+            unit=spec.unit,
+            features=spec.features,
+            other=spec.on_unseen_category == "other",
+            learned=learned,
+            actions=traits if spec.model == "shared" else (),
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:

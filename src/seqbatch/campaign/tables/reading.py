@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
-#: Rows in one piece: big enough for speed, small enough for memory.
+#: Rows in one piece: big enough for speed, small enough for memory (25 numbers a row: 13 MB).
 CHUNK = 65_536
 #: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
 CELLS = 2_000_000
@@ -46,18 +46,21 @@ class Source:
     ----------
     name
         What to call it in messages.
-    kind
+    file_format
         csv, parquet, arrow or table.
     path, table
         Where its rows are: a file, or memory.
+    seen
+        The file as it was when it was opened; None for what cannot change.
     ragged
         Rows of a CSV file that have too many or too few cells, found while reading.
     """
 
     name: str
-    kind: str
+    file_format: str
     path: Path | None = None
     table: pa.Table | None = None
+    seen: "Fingerprint | None" = None
     ragged: list[Problem] = field(default_factory=list)
 
     def columns(self) -> list[str]:
@@ -94,21 +97,35 @@ class Source:
 
     def lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the lines of rows of data; a CSV file has a header."""
-        return rows + 1 if self.kind == "csv" else rows
+        return rows + 1 if self.file_format == "csv" else rows
+
+    def require_unchanged(self) -> None:
+        """Refuse a file that was replaced or written to since it was opened."""
+        if self.seen is None:
+            return
+        assert self.path is not None
+        try:
+            now = fingerprint(self.path)
+        except OSError:
+            now = None
+        if now != self.seen:
+            reason = "the file changed while it was read; wait until it is complete, and try again"
+            raise InvalidFileError(self.name, [(0, "", reason)], "nothing was done")
 
     def _reading(self, call: Any) -> Any:
         try:
             return call()
         except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
-            reason = f"cannot be read as {self.kind}: {error}"
+            self.require_unchanged()
+            reason = f"cannot be read as {self.file_format}: {error}"
             raise InvalidFileError(self.name, [(0, "", reason)], "nothing was done") from None
 
     def _columns(self) -> list[str]:
-        if self.kind == "csv":
+        if self.file_format == "csv":
             return self._csv_header()
-        if self.kind == "parquet":
+        if self.file_format == "parquet":
             return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
-        if self.kind == "arrow":
+        if self.file_format == "arrow":
             with pa.OSFile(str(self.path)) as file:
                 return list(_ipc(file).schema.names)
         assert self.table is not None
@@ -124,13 +141,13 @@ class Source:
         return next(row for row in csv.reader(text.splitlines(keepends=True)) if row)
 
     def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        if self.kind == "csv":
+        if self.file_format == "csv":
             return self._csv_batches(columns)
-        if self.kind == "parquet":
+        if self.file_format == "parquet":
             # Read as it is needed: fetched ahead, the whole file would be in memory.
             file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
             return iter(file.iter_batches(batch_size=size, columns=columns))
-        if self.kind == "arrow":
+        if self.file_format == "arrow":
             return self._ipc_batches(columns)
         assert self.table is not None
         return iter(self.table.select(columns).to_batches(max_chunksize=size))
@@ -180,15 +197,27 @@ def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
+#: Device, inode, size, and the times of the last change of content and of anything.
+Fingerprint = tuple[int, int, int, int, int]
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Return what changes when a file is replaced or written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 @contextmanager
-def source(given: Any, *, kind: str | None = None) -> Iterator[Source]:
+def source(given: Any, *, file_format: str | None = None) -> Iterator[Source]:
     """Open a path, ``"-"`` for standard input, or a table in memory.
+
+    Standard input is spooled first, so that it too can be read again.
 
     Parameters
     ----------
     given
         A path, ``"-"``, a PyArrow table or a Polars frame.
-    kind
+    file_format
         csv, parquet or arrow; by the name's ending where None, csv for a pipe.
     """
     if isinstance(given, pa.Table) or hasattr(given, "to_arrow"):
@@ -198,28 +227,28 @@ def source(given: Any, *, kind: str | None = None) -> Iterator[Source]:
         with tempfile.NamedTemporaryFile(suffix=".spool") as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.flush()
-            yield Source("standard input", format_of("-", kind), path=Path(spool.name))
+            yield Source("standard input", format_of("-", file_format), path=Path(spool.name))
     else:
         path = Path(given)
-        found = format_of(path.name, kind)
+        found = format_of(path.name, file_format)
         if not path.is_file():
             raise InvalidFileError(
                 str(given), [(0, "", "there is no such file")], "nothing was done"
             )
-        yield Source(str(given), found, path=path)
+        yield Source(str(given), found, path=path, seen=fingerprint(path))
 
 
-def format_of(name: str, kind: str | None) -> str:
+def format_of(name: str, file_format: str | None) -> str:
     """Return a file's format, by what was said or by its ending."""
-    if kind is not None:
-        return arguments.choice("format", kind, FORMATS)
+    if file_format is not None:
+        return arguments.choice("file_format", file_format, FORMATS)
     if name == "-":
         return "csv"
     for ending, found in ENDINGS.items():
         if name.endswith(ending):
             return found
     raise InvalidArgumentError(
-        "file", f"named with one of {', '.join(ENDINGS)}", name, "Or say its format with --format."
+        "file", f"named with one of {', '.join(ENDINGS)}", name, "Or state its format."
     )
 
 

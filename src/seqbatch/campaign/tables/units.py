@@ -1,71 +1,111 @@
-"""Is a file of units as it should be? The whole of it, before anything is decided."""
+"""Units read from a file: the whole of it checked first, and kept aside as it was checked.
 
-from collections.abc import Callable
+What is decided on later is what was checked, bit for bit, whatever becomes of the file meanwhile.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from seqbatch.campaign.columns import Problems
-from seqbatch.campaign.draws import Draws, draws
-from seqbatch.campaign.features import Encoder
-from seqbatch.campaign.files import Source
-from seqbatch.campaign.situation import Situation
+from seqbatch.campaign.tables.columns import Problems
+from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.reading import Source
 from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
+Piece = tuple[list[str], pa.Table]
 
 
-def check_units(
-    now: Situation, source: Source, encoder: Encoder, report: Callable[[int], None]
-) -> list[Draws]:
-    """Check a whole file of units; return the units' draws, piece by piece."""
+@dataclass(frozen=True)
+class Units:
+    """The checked units of a file, to be read in pieces as often as needed."""
+
+    _spool: IO[bytes]
+    _pieces: int
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
+        self._spool.seek(0)
+        for _ in range(self._pieces):
+            # A stream for each piece: the levels of its categories are its own.
+            given = pa.ipc.open_stream(self._spool).read_all()
+            yield given.column(0).to_pylist(), given
+
+
+@contextmanager
+def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
+    """Check a whole file of units and keep it aside; refuse it with all of its problems."""
+    _require_columns(source, encoder)
+    # On disk and without a name: memory stays flat, and nobody else can write to it.
+    with tempfile.TemporaryFile() as spool:
+        problems, prints, start = Problems(), [], 0
+        for batch in source.batches(encoder.columns):
+            ids, given = encoder.prepared(batch, start, problems)
+            _refuse_nul(ids, start, encoder.unit, problems)
+            # Python's own hash is salted, fast, and good enough to find candidates by.
+            prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
+            with pa.ipc.new_stream(spool, given.schema) as writer:
+                writer.write_table(given)
+            start += len(ids)
+            report(start)
+        source.require_unchanged()
+        units = Units(spool, len(prints))
+        if not problems.found and not source.ragged:
+            problems.found.extend(_repeated(encoder.unit, units, prints))
+        _refuse(source, problems, empty=start == 0)
+        yield units
+
+
+def _require_columns(source: Source, encoder: Encoder) -> None:
     there = set(source.columns())
-    problems, made, start = Problems(), [], 0
-    for name in encoder.columns:
-        if name not in there:
-            problems.whole(name, "the file has no such column")
-    if problems.found:
-        raise InvalidFileError(source.name, problems.found, NOTHING)
-    for batch in source.batches(encoder.columns):
-        units, _ = encoder.prepared(batch, start, problems)
-        if any("\0" in unit for unit in units):
-            nul = {row: "must not hold a NUL character" for row, u in enumerate(units) if "\0" in u}
-            problems.add(start, now.spec.unit, nul)
-        made.append(draws(now.spec.seed, now.name, units))
-        start += len(units)
-        report(start)
+    missing = [name for name in encoder.columns if name not in there]
+    if missing:
+        found = [(0, name, "the file has no such column") for name in missing]
+        raise InvalidFileError(source.name, found, NOTHING)
+
+
+def _refuse_nul(ids: list[str], start: int, unit: str, problems: Problems) -> None:
+    if any("\0" in each for each in ids):
+        rule = "must not hold a NUL character"
+        problems.add(start, unit, {row: rule for row, each in enumerate(ids) if "\0" in each})
+
+
+def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
+    """Raise all problems of a file at once, with the places that its rows have in it."""
+    found: list[Any] = list(problems.found)
     if source.ragged:
-        places = source.rows(np.array([row for row, _, _ in problems.found], dtype=np.int64))
-        problems.found = [
-            (int(place), column, reason)
-            for place, (_, column, reason) in zip(places, problems.found, strict=True)
-        ]
-        problems.found.extend(source.ragged)
-    if not start and not problems.found:
-        problems.whole("", "the file has no rows")
-    if not problems.found:
-        problems.found.extend(_repeated(now, source, made))
-    if problems.found:
-        raise InvalidFileError(source.name, sorted(problems.found), NOTHING)
-    return made
+        places = source.rows(np.array([row for row, _, _ in found], dtype=np.int64))
+        found = [(int(place), *rest) for place, (_, *rest) in zip(places, found, strict=True)]
+        found.extend(source.ragged)
+    if empty and not found:
+        found.append((0, "", "the file has no rows"))
+    if found:
+        raise InvalidFileError(source.name, sorted(found), NOTHING)
 
 
-def _repeated(now: Situation, source: Source, made: list[Draws]) -> list[tuple[int, str, str]]:
-    """Return the rows whose id stood in an earlier row, found by fingerprint and then by text."""
-    prints = np.concatenate([piece.fingerprint for piece in made])
-    ordered = np.sort(prints)
+def _repeated(
+    unit: str, units: Units, prints: list[NDArray[np.int64]]
+) -> list[tuple[int, str, str]]:
+    """Return the rows whose id stood in an earlier row, found by hash and then by text."""
+    every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
+    ordered = np.sort(every)
     twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twins):
         return []
-    suspects = set(np.flatnonzero(np.isin(prints, twins)).tolist())
+    suspects = set(np.flatnonzero(np.isin(every, twins)).tolist())
     seen: dict[str, int] = {}
     found, row = [], 0
-    for batch in source.batches([now.spec.unit]):
-        for unit in batch.column(0).cast(pa.string()).to_pylist():
+    for ids, _ in units.pieces():
+        for each in ids:
             if row in suspects:
-                if unit in seen:
-                    reason = f"repeats the id {unit!r} of row {seen[unit]:,}"
-                    found.append((row + 1, now.spec.unit, reason))
-                seen.setdefault(unit, row + 1)
+                if each in seen:
+                    found.append((row + 1, unit, f"repeats the id {each!r} of row {seen[each]:,}"))
+                seen.setdefault(each, row + 1)
             row += 1
     return found

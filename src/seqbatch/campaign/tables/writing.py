@@ -1,60 +1,20 @@
-"""What is written back about units: one row each, in the order they were handed over."""
+"""Tables written to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
 
 import gzip
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from numpy.typing import NDArray
 
-from seqbatch.campaign.decisions import Decided
-from seqbatch.campaign.files import format_of
+from seqbatch.campaign.tables.reading import format_of
 from seqbatch.errors import InvalidArgumentError
-
-
-def answer(
-    unit: str, units: Sequence[str], waves: NDArray[np.int64], decided: Decided, names: list[str]
-) -> pa.Table:
-    """Return the answers about some units as a table.
-
-    Parameters
-    ----------
-    unit
-        What the column of ids is called.
-    units, waves, decided
-        The ids, and what was decided for each in which wave.
-    names
-        The actions' names.
-    """
-    rows = np.arange(len(units))
-    columns: dict[str, Any] = {
-        unit: pa.array(units, type=pa.string()),
-        "action": pa.DictionaryArray.from_arrays(
-            decided.actions.astype(np.int32), names
-        ).dictionary_decode(),
-        "batch": waves.astype(np.int32),
-        "score": decided.scores,
-        "probability": decided.probabilities[rows, decided.actions],
-        "holdout": decided.holdout,
-    }
-    for number, name in enumerate(names):
-        columns[f"p({name})"] = np.ascontiguousarray(decided.probabilities[:, number])
-    return pa.table(columns)
-
-
-def no_answers(unit: str, names: list[str]) -> pa.Table:
-    """Return the answers about no units: the columns alone."""
-    none = np.zeros(0, dtype=np.int64)
-    decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
-    return answer(unit, [], none, decided, names)
 
 
 class Writer:
@@ -65,9 +25,9 @@ class Writer:
     compressed, the same rows to the same bytes.
     """
 
-    def __init__(self, target: str | Path, *, kind: str | None = None) -> None:
+    def __init__(self, target: str | Path, *, file_format: str | None = None) -> None:
         self._pipe = str(target) == "-"
-        self._kind = format_of(str(target), kind)
+        self._format = format_of(str(target), file_format)
         self._target = Path(target)
         self._partial = self._target.with_name(f"{self._target.name}.{os.getpid()}.partial")
         self._close: Callable[[], object] | None = None
@@ -76,7 +36,7 @@ class Writer:
     def __enter__(self) -> Self:
         self._file: Any = tempfile.TemporaryFile() if self._pipe else self._partial.open("wb")
         self._sink: Any = self._file
-        if self._kind == "csv" and self._target.name.endswith(".gz"):
+        if self._format == "csv" and self._target.name.endswith(".gz"):
             self._sink = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
             self._close = self._sink.close
         return self
@@ -117,11 +77,11 @@ class Writer:
             self._partial.unlink(missing_ok=True)
 
     def _begin(self, table: pa.Table) -> None:
-        if self._kind == "csv":
+        if self._format == "csv":
             self._header = True
             self._put = self._csv
             return
-        maker = pa.parquet.ParquetWriter if self._kind == "parquet" else pa.ipc.new_file
+        maker = pa.parquet.ParquetWriter if self._format == "parquet" else pa.ipc.new_file
         writer = maker(self._file, table.schema)
         self._put, self._close = writer.write_table, writer.close
 

@@ -1,6 +1,7 @@
 """What is stored, as tables for other programs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,24 +9,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from seqbatch.campaign.answers import Writer, answer, no_answers
-from seqbatch.campaign.blobs import unpack
-from seqbatch.campaign.chain import canonical
-from seqbatch.campaign.contract import Reader
-from seqbatch.campaign.decisions import Decided
-from seqbatch.campaign.ledger import ACCEPTED, VERDICTS, Ledger
-from seqbatch.campaign.situation import Situation, events_until, situation
-from seqbatch.campaign.stored import decoded, widened
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.outcomes import ACCEPTED, VERDICTS, Ledger
+from seqbatch.campaign.record.situation import Situation, events_until, situation
+from seqbatch.campaign.record.store import Reader, Store
+from seqbatch.campaign.tables.assignments import Decided, assignments, no_assignments, widened
+from seqbatch.campaign.tables.columns import decoded
+from seqbatch.campaign.tables.writing import Writer
 from seqbatch.core import arguments
 
 Floats = NDArray[np.float64]
 WHAT = ("units", "outcomes", "held", "events")
 
 
-def export(reader: Reader, writer: Writer, *, what: str, at: int | None) -> int:
-    """Write one kind of records, in order; return how many."""
+def export(
+    store: Store,
+    name: str,
+    out: str | Path,
+    *,
+    what: str,
+    at_event: int | None,
+    file_format: str | None,
+) -> int:
+    """Write one kind of records to a file, in order; return how many."""
     arguments.choice("what", what, WHAT)
-    events = events_until(reader.events(), at)
+    with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
+        count = _exported(reader, writer, what=what, at_event=at_event)
+        writer.publish()
+        return count
+
+
+def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:
+    events = events_until(reader.events(), at_event)
     now, count = situation(events), 0
     if what == "events":
         tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])
@@ -50,7 +66,7 @@ def _plain(event: Any) -> dict[str, Any]:
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
     yield _nobody(now)
-    known = Ledger.of(reader.outcome_chunks()).known(at=now.sequence)
+    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
     names = [action.name for action in now.actions]
     for chunk in reader.unit_chunks(given=True):
         if chunk.event > now.sequence:
@@ -58,7 +74,7 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
         given = decoded(unpack(chunk.given))
         decided = widened(Decided.of(unpack(chunk.decided)), len(names))
         waves = np.full(chunk.count, chunk.wave)
-        table = answer(now.spec.unit, given.column(0).to_pylist(), waves, decided, names)
+        table = assignments(now.spec.unit, given.column(0).to_pylist(), waves, decided, names)
         here = known.within(chunk.first, chunk.first + chunk.count)
         values = np.full(chunk.count, np.nan)
         values[here.numbers - chunk.first] = here.values
@@ -72,7 +88,7 @@ def _nobody(now: Situation) -> pa.Table:
     kinds += [pa.string()] * len(features.categorical)
     fields = zip(now.encoder().columns, kinds, strict=True)
     given = pa.schema(list(fields)).empty_table()
-    answers = no_answers(now.spec.unit, [action.name for action in now.actions])
+    answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
     return _beside(answers, given, now.spec.reward.column, np.zeros(0))
 
 

@@ -9,9 +9,10 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.campaign.contract import Event
-from seqbatch.campaign.standing import ActionRow, Status
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.status import ActionRow, Status
 from seqbatch.colours import COLOURS
+from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
     import altair as alt
@@ -39,7 +40,7 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
     inner.unlink()
     body = [
         f"<p>The campaign is {status.condition}; it has {status.events} events. "
-        f"Policy: {html.escape(_policy(status.policy))}.</p>",
+        f"Policy: {html.escape(text(status.policy))}.</p>",
         f'<iframe srcdoc="{html.escape(framed)}" title="picture"></iframe>',
         "<h2>Waves</h2>",
         _table(
@@ -55,10 +56,10 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
         "at several actions or waves. It is left out where some units could not get the action."
         f"{_compared(status.control)}</p>",
         _table(
-            ["action", "wave", "units", "holdout", "outcomes", "mean", "weighted mean", "± se",
+            ["action", "wave", "units", "randomised", "outcomes", "mean", "weighted mean", "± se",
              *(["less control", "± se"] if status.control else [])],
             [
-                [named(r.action, status.control), r.wave, r.units, r.holdout, r.outcomes, r.mean,
+                [named(r.action, status.control), r.wave, r.units, r.randomised, r.outcomes, r.mean,
                  r.weighted, r.error,
                  *([r.difference, r.difference_error] if status.control else [])]
                 for r in status.actions
@@ -147,11 +148,6 @@ def _compared(control: str | None) -> str:
         f" Less control: the weighted mean less that of {html.escape(control)} in the same wave, "
         "where both are known."
     )
-
-
-def _policy(policy: dict[str, Any]) -> str:
-    parameters = ", ".join(f"{key} = {value}" for key, value in policy.items() if key != "kind")
-    return f"{policy['kind']}({parameters})"
 
 
 def _table(heads: list[str], rows: list[list[Any]]) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.blobs import unpack, unpack_state
-from seqbatch.campaign.chain import canonical, digest
-from seqbatch.campaign.contract import Reader
-from seqbatch.campaign.decisions import Decided
-from seqbatch.campaign.learning import notes
-from seqbatch.campaign.ledger import CONFLICT, QUARANTINED, Ledger
-from seqbatch.campaign.situation import Situation, events_until, situation
+from seqbatch.campaign.deciding.learning import notes
+from seqbatch.campaign.record.codec import unpack, unpack_state
+from seqbatch.campaign.record.events import canonical, digest
+from seqbatch.campaign.record.outcomes import CONFLICT, QUARANTINED, Ledger
+from seqbatch.campaign.record.situation import Situation, events_until, situation
+from seqbatch.campaign.record.store import Event, Reader, Store
+from seqbatch.campaign.tables.assignments import Decided
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
@@ -34,7 +34,7 @@ class Wave:
 
 @dataclass(frozen=True)
 class ActionRow:
-    """One action in one wave: units, how many of them holdout, outcomes, and two means.
+    """One action in one wave: units, how many of them randomised, outcomes, and two means.
 
     `mean` is the plain mean of the outcomes seen. `weighted` is the inverse-probability-weighted
     mean, what the outcome would be if all units of the wave got this action, with its standard
@@ -47,7 +47,7 @@ class ActionRow:
     wave: int
     action: str
     units: int
-    holdout: int
+    randomised: int
     outcomes: int
     mean: float | None
     weighted: float | None
@@ -98,11 +98,27 @@ class Status:
     state: str
 
 
-def status(reader: Reader, *, at: int | None = None) -> Status:
-    """Return where a campaign stands, or stood right after event number `at`."""
-    events = events_until(reader.events(), at)
+def now(store: Store, name: str) -> Situation:
+    """Return what the events of a campaign say."""
+    with store.read(name) as reader:
+        return situation(reader.events())
+
+
+def events(store: Store, name: str) -> list[Event]:
+    """Return everything that was done to a campaign, in order."""
+    with store.read(name) as reader:
+        return reader.events()
+
+
+def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
+    """Return where a campaign stands, or stood right after event number `at_event`."""
+    with store.read(name) as reader:
+        return _status(reader, events_until(reader.events(), at_event))
+
+
+def _status(reader: Reader, events: list[Event]) -> Status:
     now = situation(events)
-    known = Ledger.of(reader.outcome_chunks()).known(at=now.sequence)
+    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
     sums: dict[int, _Sums] = {}
     made = []
     for chunk in reader.unit_chunks(given=True):
@@ -173,7 +189,7 @@ class _Sums:
 
     def __init__(self, actions: int) -> None:
         self._units = np.zeros(actions, dtype=np.int64)
-        self._holdout = np.zeros(actions, dtype=np.int64)
+        self._randomised = np.zeros(actions, dtype=np.int64)
         self._outcomes = np.zeros(actions, dtype=np.int64)
         self._total = np.zeros(actions)
         self._weights = np.zeros(actions)
@@ -192,7 +208,7 @@ class _Sums:
     def add(self, decided: Decided, rows: Any, values: Any) -> None:
         size = len(self._units)
         self._units += np.bincount(decided.actions, minlength=size)
-        self._holdout += np.bincount(decided.actions[decided.holdout], minlength=size)
+        self._randomised += np.bincount(decided.actions[decided.randomised], minlength=size)
         # Actions that were added later had no chance here.
         least = decided.probabilities.min(axis=0, initial=1.0)
         self._least = np.minimum(self._least, np.pad(least, (0, size - len(least))))
@@ -220,7 +236,7 @@ class _Sums:
                 wave=wave,
                 action=action.name,
                 units=int(self._units[place]),
-                holdout=int(self._holdout[place]),
+                randomised=int(self._randomised[place]),
                 outcomes=int(self._outcomes[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
                 weighted=float(weighted[place]) if known[place] else None,

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign import chain
-from seqbatch.campaign.blobs import pack_state, unpack, unpack_state
-from seqbatch.campaign.contract import Event, Reader, StateRecord, UnitChunk
-from seqbatch.campaign.decisions import Decided, decide
-from seqbatch.campaign.draws import draws
-from seqbatch.campaign.features import learn_scaling
-from seqbatch.campaign.learning import closed, relearned
-from seqbatch.campaign.ledger import Ledger, accepted
-from seqbatch.campaign.situation import Situation, history
+from seqbatch.campaign.deciding.decisions import decide
+from seqbatch.campaign.deciding.draws import draws
+from seqbatch.campaign.deciding.learning import closed, relearned
+from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
+from seqbatch.campaign.record.events import hash_of, rows_hash
+from seqbatch.campaign.record.outcomes import Ledger, accepted
+from seqbatch.campaign.record.situation import Situation, history
+from seqbatch.campaign.record.store import Event, Reader, StateRecord, Store, UnitChunk
+from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.encoder import learn_scaling
 
 #: Differences of one kind that are named one by one.
 NAMED = 20
@@ -54,9 +55,10 @@ class Verified:
         return not self.findings
 
 
-def verify(reader: Reader) -> Verified:
+def verify(store: Store, name: str) -> Verified:
     """Check one campaign from end to end."""
-    return _Verifying(reader).run()
+    with store.read(name) as reader:
+        return _Verifying(reader).run()
 
 
 class _Verifying:
@@ -72,7 +74,7 @@ class _Verifying:
         counts = {"units": 0, "outcomes": 0, "states": 0}
         hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._chain()
-        self._guard(1, "declaration", self._fold)
+        self._guard(1, "spec", self._fold)
         usable = len(self._history) == len(self._events)
         self._outcomes(hashes, counts)
         states = self._states(hashes, counts)
@@ -110,7 +112,7 @@ class _Verifying:
                 self._find(event.sequence, "sequence", f"should be number {place}")
             if event.previous != previous:
                 self._find(event.sequence, "previous", "is not the hash of the event before")
-            if chain.event_hash(self._reader.name, event) != event.hash:
+            if hash_of(self._reader.name, event) != event.hash:
                 self._find(event.sequence, "hash", "the event is not what was signed")
             previous = event.hash
         if self._events:
@@ -121,7 +123,7 @@ class _Verifying:
 
     def _rows(self, hashes: dict[int, list[str]]) -> None:
         for event in self._events:
-            if chain.rows_hash(hashes[event.sequence]) != event.rows_hash:
+            if rows_hash(hashes[event.sequence]) != event.rows_hash:
                 self._find(event.sequence, "rows", "are not those that were signed")
 
     def _outcomes(self, hashes: dict[int, list[str]], counts: dict[str, int]) -> None:
@@ -129,7 +131,7 @@ class _Verifying:
         for chunk in self._reader.outcome_chunks():
             place = f"outcome chunk {chunk.chunk}"
             hashes.setdefault(chunk.event, []).append(chunk.hash)
-            if chain.outcomes_hash(self._reader.name, chunk) != chunk.hash:
+            if hash_of(self._reader.name, chunk) != chunk.hash:
                 self._find(chunk.event, place, "its bytes are not those that were hashed")
             rows = self._guard(chunk.event, place, lambda c=chunk: accepted(unpack(c.rows)))
             if rows is not None:
@@ -167,7 +169,7 @@ class _Verifying:
         states = {}
         for state in self._reader.states():
             hashes.setdefault(state.event, []).append(state.hash)
-            if chain.state_hash(self._reader.name, state) != state.hash:
+            if hash_of(self._reader.name, state) != state.hash:
                 self._find(state.event, f"state after wave {state.wave}",
                            "its bytes are not those that were hashed")  # fmt: skip
             states[state.event] = state
@@ -181,7 +183,7 @@ class _Verifying:
         for chunk in self._reader.unit_chunks(given=True):
             hashes.setdefault(chunk.event, []).append(chunk.hash)
             place = f"unit chunk {chunk.chunk}"
-            if chain.units_hash(self._reader.name, chunk) != chunk.hash:
+            if hash_of(self._reader.name, chunk) != chunk.hash:
                 self._find(chunk.event, place, "its bytes are not those that were hashed")
             if chunk.first != expected:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {expected}")
@@ -208,7 +210,7 @@ class _Verifying:
         )
         differs = (
             (again.actions != stored.actions)
-            | (again.holdout != stored.holdout)
+            | (again.randomised != stored.randomised)
             | (again.groups != stored.groups)
             | (again.scores.view(np.int64) != stored.scores.view(np.int64))
             | (again.probabilities.view(np.int64) != stored.probabilities.view(np.int64)).any(
@@ -255,7 +257,7 @@ class _Verifying:
             state = self._closed(event, states)
         else:
             now = self._after(event.sequence)
-            known = self._ledger.known(at=event.sequence)
+            known = self._ledger.known(at_event=event.sequence)
             state = relearned(now, lambda: self._before(event), known, waves=now.wave - 1)
         if pack_state(state) != stored.content:
             self._find(event.sequence, f"state after wave {stored.wave}",
@@ -277,7 +279,7 @@ class _Verifying:
             lambda: self._before(event),
             self._ledger,
             since=before.event,
-            at=now.sequence,
+            at_event=now.sequence,
             relearn=event.payload["relearned"],
         )
 

@@ -1,0 +1,1 @@
+"""What a person declares before the first unit is assigned."""

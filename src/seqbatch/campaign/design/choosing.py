@@ -1,0 +1,86 @@
+"""Sizes and policy, from what a person declared or from a plan."""
+
+from dataclasses import fields
+from typing import Any
+
+from seqbatch import grids
+from seqbatch.campaign.design.spec import Spec
+from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.planning import plan
+from seqbatch.policies import Oracle, registry
+
+#: What a campaign prefers to a policy's own defaults.
+CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
+
+
+def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
+    """Return the waves' sizes, and the plan's policy where there is a plan."""
+    grid = spec.grid
+    if grid.sizes is not None:
+        return grid.sizes, None
+    if grid.calendar:
+        assert grid.units is not None
+        assert grid.waves is not None
+        return grids.uniform(units=grid.units, batches=grid.waves).sizes, None
+    assert grid.plan is not None
+    return _planned(spec, grid.plan)
+
+
+def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Plan with the spec's own actions and features."""
+    for name in ("actions", "features", "dim"):
+        if name in wanted:
+            raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
+    shared = spec.model == "shared"
+    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
+    size: dict[str, Any] = {"dim": encoder.dim}
+    if not shared:
+        size = {"features": encoder.dim - int(spec.features.intercept)}
+    try:
+        made = plan(actions=len(spec.actions), **size, **wanted)
+    except TypeError as error:
+        raise InvalidSpecError(f"grid.plan must be arguments of plan(): {error}.") from None
+    except InvalidArgumentError as error:
+        raise InvalidSpecError(f"grid.plan: {error}") from None
+    return made.grid.sizes, registry.describe(made.policy)
+
+
+def recommended_policy(spec: Spec) -> dict[str, Any]:
+    """Return the policy of a campaign whose spec states neither a policy nor a plan.
+
+    Where units differ, pure exploitation, which needs no guess of the noise and which plans prefer
+    throughout. Without features an early mistake would never be seen, and Thompson sampling goes
+    on looking; half the reward's range stands for the noise.
+    """
+    if spec.features.columns or spec.model == "shared":
+        return {"kind": "SBPE"}
+    low, high = spec.reward.range or (-1.0, 1.0)
+    scale = (high - low) / 2
+    return {"kind": "ThompsonSampling", "scale": scale}
+
+
+def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the policy's name and all of its parameters, the defaults filled in.
+
+    A campaign's defaults are not always those of the published algorithms: the first wave is
+    assigned at random, ties are broken at random, and greedy policies avoid what they know nothing
+    of, which would be the best there is where all rewards are negative.
+    """
+    wanted = planned or recommended_policy(spec)
+    if spec.policy is not None:
+        wanted = spec.policy.model_dump()
+    kind = registry.kinds().get(wanted["kind"])
+    if kind is None or kind is Oracle:
+        known = ", ".join(name for name, found in registry.kinds().items() if found is not Oracle)
+        raise InvalidSpecError(f"policy.kind must be one of {known}; received {wanted['kind']!r}.")
+    names = {field.name for field in fields(kind)}
+    own = {name: value for name, value in CAMPAIGN_DEFAULTS.items() if name in names}
+    # What a person declared counts; what was planned or recommended is for a campaign.
+    settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
+    try:
+        return registry.describe(registry.make(**settings))
+    except InvalidArgumentError as error:
+        if error.name == "policy":
+            raise InvalidSpecError(f"policy must be {error.rule}: {error.received}.") from None
+        raise

@@ -1,0 +1,127 @@
+"""Decisions as tables: as they are stored, and as they are handed back to people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided for some units.
+
+    Parameters
+    ----------
+    actions
+        The number of each unit's action among all actions there ever were, shape (n,).
+    scores
+        The policy's score of that action, shape (n,).
+    probabilities
+        Of every action, 0 for a retired one, shape (n, actions).
+    randomised
+        Whether the unit's action was drawn uniformly at random, shape (n,).
+    groups
+        The part of the evidence that its outcome enters, -1 for none, shape (n,).
+    """
+
+    actions: NDArray[np.int64]
+    scores: Floats
+    probabilities: Floats
+    randomised: NDArray[np.bool_]
+    groups: NDArray[np.int64]
+
+    def table(self) -> pa.Table:
+        """Return the decisions as they are stored."""
+        columns: dict[str, Any] = {
+            "action": self.actions.astype(np.int16),
+            "score": self.scores,
+            "randomised": self.randomised,
+            "group": self.groups.astype(np.int32),
+        }
+        for action in range(self.probabilities.shape[1]):
+            columns[f"p{action}"] = np.ascontiguousarray(self.probabilities[:, action])
+        return pa.table(columns)
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "Decided":
+        """Return stored decisions."""
+        places = range(len(table.column_names) - 4)
+        return cls(
+            actions=table["action"].to_numpy().astype(np.int64),
+            scores=table["score"].to_numpy(),
+            probabilities=np.column_stack([table[f"p{a}"].to_numpy() for a in places]),
+            randomised=table["randomised"].to_numpy(),
+            groups=table["group"].to_numpy().astype(np.int64),
+        )
+
+    def take(self, rows: NDArray[np.intp]) -> "Decided":
+        """Return the decisions of these units alone."""
+        return Decided(
+            self.actions[rows],
+            self.scores[rows],
+            self.probabilities[rows],
+            self.randomised[rows],
+            self.groups[rows],
+        )
+
+
+def joined(pieces: list[Decided]) -> Decided:
+    """Return decisions one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Decided(
+        np.concatenate([piece.actions for piece in pieces]),
+        np.concatenate([piece.scores for piece in pieces]),
+        np.concatenate([piece.probabilities for piece in pieces]),
+        np.concatenate([piece.randomised for piece in pieces]),
+        np.concatenate([piece.groups for piece in pieces]),
+    )
+
+
+def widened(decided: Decided, actions: int) -> Decided:
+    """Return decisions with a probability of 0 for actions that were added later."""
+    missing = actions - decided.probabilities.shape[1]
+    wide = np.pad(decided.probabilities, ((0, 0), (0, missing)))
+    return Decided(decided.actions, decided.scores, wide, decided.randomised, decided.groups)
+
+
+def assignments(
+    unit: str, units: Sequence[str], waves: NDArray[np.int64], decided: Decided, names: list[str]
+) -> pa.Table:
+    """Return the assignments of some units as people get them.
+
+    Parameters
+    ----------
+    unit
+        What the column of ids is called.
+    units, waves, decided
+        The ids, and what was decided for each in which wave.
+    names
+        The actions' names.
+    """
+    rows = np.arange(len(units))
+    columns: dict[str, Any] = {
+        unit: pa.array(units, type=pa.string()),
+        "action": pa.DictionaryArray.from_arrays(
+            decided.actions.astype(np.int32), names
+        ).dictionary_decode(),
+        "wave": waves.astype(np.int32),
+        "score": decided.scores,
+        "probability": decided.probabilities[rows, decided.actions],
+        "randomised": decided.randomised,
+    }
+    for number, name in enumerate(names):
+        columns[f"p({name})"] = np.ascontiguousarray(decided.probabilities[:, number])
+    return pa.table(columns)
+
+
+def no_assignments(unit: str, names: list[str]) -> pa.Table:
+    """Return the assignments of no units: the columns alone."""
+    none = np.zeros(0, dtype=np.int64)
+    decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
+    return assignments(unit, [], none, decided, names)

@@ -1,0 +1,1 @@
+"""What is shown of a campaign; nothing here changes it."""
