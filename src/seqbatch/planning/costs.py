@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 from seqbatch import grids, theory
-from seqbatch.planning.answer import Row, Sensitivity
 from seqbatch.planning.model import Floats, Model
+from seqbatch.planning.result import Row, Sensitivity
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.tuning import TYPICAL_BEND, Limits, Sizes, family, tune
-from seqbatch.simulation.block_ensemble import BlockEnsemble
-from seqbatch.simulation.shared_ensemble import SharedEnsemble
 
 GridKind = Literal["tuned", "paper"]
 

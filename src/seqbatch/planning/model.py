@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from seqbatch import theory
 from seqbatch.environments.base import branch, generator
-from seqbatch.simulation.block_ensemble import BlockEnsemble
-from seqbatch.simulation.ensemble import Draws, Past
-from seqbatch.simulation.shared_ensemble import SharedEnsemble
-from seqbatch.simulation.thinned import ThinnedTrial
+from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.trials.draws import Draws, Past
+from seqbatch.planning.trials.shared import SharedEnsemble
+from seqbatch.planning.trials.thinned import ThinnedTrial
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,6 @@ from seqbatch import grids, theory
 from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.grids import Grid
-from seqbatch.planning.answer import Plan, Row
 from seqbatch.planning.candidates import candidates, preferred, ucb
 from seqbatch.planning.costs import (
     GridKind,
@@ -24,10 +23,11 @@ from seqbatch.planning.costs import (
     sensitivity,
 )
 from seqbatch.planning.model import Floats, Model
+from seqbatch.planning.result import Plan, Row
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trials.draws import Past
 from seqbatch.planning.tuning import Limits, feasible
 from seqbatch.policies.base import LinearPolicy
-from seqbatch.simulation.ensemble import Past
 
 ContextKind = Literal["stochastic", "adversarial"]
 

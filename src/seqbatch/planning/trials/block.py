@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.simulation.ensemble import (
+from seqbatch.planning.trials.draws import (
     Draws,
     Floats,
     Integers,

@@ -12,8 +12,7 @@ from functools import cache
 import numpy as np
 
 from seqbatch import theory
-from seqbatch.simulation.collapsed import squared_maximum_moments
-from seqbatch.simulation.ensemble import (
+from seqbatch.planning.trials.draws import (
     Draws,
     Floats,
     Past,
@@ -22,6 +21,7 @@ from seqbatch.simulation.ensemble import (
     least_squares,
     wishart_factors,
 )
+from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: What the kept normals are used for.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)
