@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from seqbatch import theory
 from seqbatch.environments.base import branch, generator
+from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.draws import Draws, Past
+from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
@@ -69,13 +71,11 @@ class Model:
         length = _mean_length(self.dim, constant=self.layout == "block")
         return effect / (theory.expected_maximum(self.actions) * length)
 
-    def ensemble(
-        self, trials: int, *, seed: int, points: int = 512
-    ) -> SharedEnsemble | BlockEnsemble:
+    def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
         """Return trials whose parameters are drawn from the law, scenario by scenario."""
         place = SeedSequence(seed)
         theta, noise = self._parameters(trials, place)
-        made: SharedEnsemble | BlockEnsemble
+        made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(theta[:, 0], self.actions, noise, Draws(place), self.past)
         else:

@@ -13,16 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.planning.trials.draws import (
-    Draws,
-    Floats,
-    Integers,
-    Past,
-    Rates,
-    least_squares,
-    solve,
-    wishart_factors,
-)
+from seqbatch.planning.trials.draws import Draws, Floats, Integers, wishart_factors
+from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
 
 #: What the kept normals are used for.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
