@@ -4,8 +4,9 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from seqbatch.core import kernels
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import RankDeficiencyWarning
 
@@ -30,10 +31,10 @@ class Estimate:
         where it was not computed.
     """
 
-    theta: NDArray[np.float64]
-    root: NDArray[np.float64]
-    rank: NDArray[np.int64]
-    condition: NDArray[np.float64]
+    theta: Floats
+    root: Floats
+    rank: Integers
+    condition: Floats
 
     @classmethod
     def zero(cls, cells: int, dim: int) -> "Estimate":
@@ -50,7 +51,7 @@ def ridge(
     statistics: Statistics,
     penalty: float,
     *,
-    stale: NDArray[np.bool_] | None = None,
+    stale: Bools | None = None,
     previous: Estimate | None = None,
 ) -> Estimate:
     """Solve (gram + penalty I) theta = moment in each cell, with widths.
@@ -64,8 +65,6 @@ def ridge(
     stale, previous
         Re-estimate only the stale cells and keep the rest of `previous`. Both or neither.
     """
-    from seqbatch.core import kernels
-
     cells, dim = statistics.moment.shape
     if stale is None or previous is None:
         theta, root = np.empty((cells, dim)), np.empty((cells, dim, dim))
@@ -96,9 +95,7 @@ def least_squares(statistics: Statistics) -> Estimate:
     return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
 
 
-def _solved(
-    gram: NDArray[np.float64], moment: NDArray[np.float64], rounding: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Integers, Floats]:
     """Return the minimum-norm solution, the rank, and the condition within it, for each cell."""
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1]
@@ -143,8 +140,6 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
         parameter.
     """
     from sklearn.linear_model import lars_path_gram
-
-    from seqbatch.core import kernels
 
     theta = np.zeros_like(statistics.moment)
     for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from seqbatch import theory
+from seqbatch.core.arrays import Floats
 from seqbatch.planning.best_grids import mean_regret, paper_grids, tuned
 from seqbatch.planning.limits import Sizes
-from seqbatch.planning.model import Floats
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row, Sensitivity
 from seqbatch.planning.trials import Trials

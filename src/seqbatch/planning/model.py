@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
-from numpy.typing import NDArray
 
 from seqbatch import theory
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
@@ -22,8 +22,6 @@ from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
-
-Floats = NDArray[np.float64]
 
 #: The place of the parameters in the seed tree; the ensembles use those up to 9.
 PARAMETERS = 10

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Statistics, arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.model import Floats, Model
+from seqbatch.planning.model import Model
 from seqbatch.planning.trials.greedy import Past
 
 

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
+from seqbatch.core.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 First = Literal["fixed", "uniform"]
 Ties = Literal["lowest", "random"]
 

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from seqbatch.core import Contexts, Problem, arguments, least_squares
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
-from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State
+from seqbatch.policies.base import LinearPolicy, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)

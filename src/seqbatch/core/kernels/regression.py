@@ -2,9 +2,9 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from seqbatch.core.kernels.compiling import OPTIONS, Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.kernels.compiling import OPTIONS
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -173,7 +173,7 @@ def ridge_cells(
     gram: Floats,
     moment: Floats,
     penalty: float,
-    stale: NDArray[np.bool_],
+    stale: Bools,
     theta: Floats,
     root: Floats,
 ) -> None:

@@ -10,12 +10,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import NDArray
 
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 KEPT = 8

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.planning.trials.draws import Floats
+from seqbatch.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

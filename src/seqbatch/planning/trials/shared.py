@@ -12,7 +12,8 @@ from functools import cache
 import numpy as np
 
 from seqbatch import theory
-from seqbatch.planning.trials.draws import Draws, Floats, chi_squares, wishart_factors
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
