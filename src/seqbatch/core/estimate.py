@@ -1,4 +1,4 @@
-"""From statistics to parameters: ridge, least squares, lasso, and the noise they leave."""
+"""From statistics to parameters: ridge, least squares, and the noise they leave."""
 
 import warnings
 from dataclasses import dataclass
@@ -124,47 +124,6 @@ def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> b
         stacklevel=2,
     )
     return True
-
-
-def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
-    """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
-
-    Parameters
-    ----------
-    statistics
-        What was observed.
-    penalty
-        The weight of the absolute values, at least 0.
-    units
-        The n of the loss. It is the count of all cells together where they are blocks of one long
-        parameter.
-    """
-    from sklearn.linear_model import lars_path_gram
-
-    theta = np.zeros_like(statistics.moment)
-    for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):
-        gram, moment = statistics.gram[cell], statistics.moment[cell]
-        # At the scale of one, so that no unit of measure overflows or stops the path early.
-        width = np.sqrt(gram.diagonal().max() / units)
-        height = np.abs(moment / width).max() / units
-        least = penalty / width / height
-        alphas, _, path = lars_path_gram(
-            Xy=moment / width / height,
-            Gram=gram / width / width,
-            n_samples=units,
-            alpha_min=least,
-            max_iter=100 * statistics.dim,
-            method="lasso",
-        )
-        found = np.ascontiguousarray(path[:, -1])
-        if alphas[-1] > least * (1 + 1e-9):
-            # Rounding stops the path where regressors are nearly combinations of each other; from
-            # there it is a short way, coordinate by coordinate.
-            scaled = gram / width / width / units
-            kernels.descend(scaled, moment / width / height / units, least, found)
-        theta[cell] = found * height / width
-    nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
-    return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 
 
 def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
