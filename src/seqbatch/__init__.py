@@ -39,12 +39,14 @@ __all__ = [
 ROOMS = ("campaign", "datasets", "environments", "lab", "planning", "simulation", "storage")
 
 
-def __getattr__(name: str) -> Any:
-    """Import a room of the library on first use, so that ``seqbatch.planning`` just works."""
-    if name in ROOMS:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
+
+    def __getattr__(name: str) -> Any:
+        """Import a room of the library on first use, so that ``seqbatch.planning`` just works."""
+        if name in ROOMS:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *ROOMS})

@@ -39,14 +39,16 @@ __all__ = [
 FILES = ("batches", "online", "points", "regression", "scoring")
 
 
-def __getattr__(name: str) -> Any:
-    """Import the files of the kernels, which import numba, and keep what they define here."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for file in FILES:
-        defined = vars(import_module(f"{__name__}.{file}"))
-        globals().update({kernel: defined[kernel] for kernel in __all__ if kernel in defined})
-    return globals()[name]
+if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
+
+    def __getattr__(name: str) -> Any:
+        """Import the files of the kernels, which import numba, and keep what they define here."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        for file in FILES:
+            defined = vars(import_module(f"{__name__}.{file}"))
+            globals().update({kernel: defined[kernel] for kernel in __all__ if kernel in defined})
+        return globals()[name]
 
 
 def __dir__() -> list[str]:
