@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from seqbatch import grids
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.grids import GridRule
 
 dims = st.integers(1, 60)
 ratios = st.floats(1, 1e9)
@@ -163,3 +164,23 @@ def test_grids_that_cannot_exist(make, message):
 def test_too_many_batches_is_a_grid_error():
     with pytest.raises(InvalidGridError):
         grids.uniform(units=5, batches=6)
+
+
+def test_grid_rules():
+    assert GridRule(kind="uniform", batches="adversarial").grid(8_124, 234).batches == 3_131
+    halved = GridRule(kind="uniform", batches="adversarial", divide=2).grid(8_124, 234)
+    assert halved.batches == 3_131 // 2
+    assert GridRule(kind="online").grid(9, 3).batches == 9
+    waves = GridRule(kind="explicit", shares=[0.1, 0.35, 1])
+    assert waves.grid(2_000, 3).ends == (200, 700, 2_000)
+    for wrong in ({"kind": "explicit"}, {"kind": "explicit", "shares": [0.5]}):
+        with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
+            GridRule(**wrong)
+    with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
+        GridRule(kind="uniform", shares=[1])
+    assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
+    assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
+    with pytest.raises(InvalidArgumentError, match="kind must be one of"):
+        GridRule(kind="random")
+    with pytest.raises(InvalidArgumentError, match="batches must be one of"):
+        GridRule(kind="uniform", batches="many")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import seqbatch
 
 ROOT = Path(__file__).parents[1]
@@ -47,3 +49,21 @@ def test_the_gate_runs_the_readmes_test_command():
 def test_public_names_exist():
     for name in seqbatch.__all__:
         assert hasattr(seqbatch, name)
+
+
+def test_rooms_come_in_when_they_are_asked_for():
+    code = (
+        "import sys, seqbatch\n"
+        "rooms = [room for room in seqbatch.ROOMS if f'seqbatch.{room}' in sys.modules]\n"
+        "assert set(seqbatch.ROOMS) < set(dir(seqbatch))\n"
+        "print(*rooms, seqbatch.planning.plan.__name__, seqbatch.simulation.simulate.__name__)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert result.stdout.split() == ["plan", "simulate"]
+
+
+def test_a_name_that_is_not_there_is_missed():
+    with pytest.raises(AttributeError, match="has no attribute 'planing'"):
+        seqbatch.planing  # noqa: B018

@@ -9,9 +9,9 @@ from scipy import stats
 
 from seqbatch import Learner, grids, theory
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.policies import SBPE, ThompsonSampling
-from seqbatch.simulation.ensemble import Draws
-from seqbatch.simulation.shared_ensemble import SharedEnsemble
 
 SWEEP = [
     (T, d, K, M)

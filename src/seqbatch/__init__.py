@@ -1,10 +1,22 @@
 """Adaptive experiments whose feedback comes in a few batches."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from seqbatch import grids, policies, theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics
 from seqbatch.errors import SeqbatchError
 from seqbatch.grids import Grid
 from seqbatch.learner import Learner
+
+if TYPE_CHECKING:
+    from seqbatch import campaign as campaign
+    from seqbatch import datasets as datasets
+    from seqbatch import environments as environments
+    from seqbatch import lab as lab
+    from seqbatch import planning as planning
+    from seqbatch import simulation as simulation
+    from seqbatch import storage as storage
 
 __version__ = "0.1.0"
 
@@ -21,3 +33,20 @@ __all__ = [
     "policies",
     "theory",
 ]
+
+#: Imported when first asked for, since some take a while and some need an extra to be installed;
+#: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
+ROOMS = ("campaign", "datasets", "environments", "lab", "planning", "simulation", "storage")
+
+
+if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
+
+    def __getattr__(name: str) -> Any:
+        """Import a room of the library on first use, so that ``seqbatch.planning`` just works."""
+        if name in ROOMS:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *ROOMS})

@@ -4,13 +4,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import Problem
+from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 
 
-def flatten(name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+def flatten(name: str, value: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> None:
     """Take a state apart into named arrays and plain values; the problem is saved on its own."""
     if isinstance(value, Problem):
         return
@@ -32,7 +32,7 @@ def flatten(name: str, value: Any, arrays: dict[str, NDArray[Any]], values: dict
         )
 
 
-def unflatten(name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> Any:
+def unflatten(name: str, like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> Any:
     """Put a state together again, of the same make as `like`."""
     if name in arrays:
         return arrays[name]
@@ -53,11 +53,9 @@ def unflatten(name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dic
     raise KeyError(name)
 
 
-def comes_back(
-    name: str, like: Any, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
-) -> bool:
+def comes_back(name: str, like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> bool:
     """Say whether what was taken apart would be put together whole, in the make of `like`."""
-    again: tuple[dict[str, NDArray[Any]], dict[str, Any]] = ({}, {})
+    again: tuple[dict[str, AnyArray], dict[str, Any]] = ({}, {})
     try:
         flatten(name, unflatten(name, like, arrays, values), *again)
     except KeyError:

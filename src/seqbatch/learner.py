@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from seqbatch.archive import comes_back, flatten, unflatten
+from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
+from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
@@ -28,9 +30,9 @@ _Result = TypeVar("_Result")
 class _Pending:
     """Units of the open batch that were assigned and wait for their outcomes."""
 
-    vectors: NDArray[np.float64]
-    actions: NDArray[np.int64]
-    groups: NDArray[np.int64]
+    vectors: Floats
+    actions: Integers
+    groups: Integers
 
 
 def draws_from(seed: int) -> np.random.Generator:
@@ -174,7 +176,7 @@ class Learner:
             )
         positions = np.arange(self._waiting, self._waiting + len(checked))
 
-        def decide(draws: NDArray[np.float64]) -> tuple[Decision, _Pending]:
+        def decide(draws: Floats) -> tuple[Decision, _Pending]:
             made = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(made, len(checked))
             vectors = checked.chosen(made.actions)
@@ -216,7 +218,7 @@ class Learner:
         self._pending, self._waiting = [], 0
         self._batch += 1
 
-    def replay(self, contexts: ArrayLike, rewards: ArrayLike) -> NDArray[np.int64]:
+    def replay(self, contexts: ArrayLike, rewards: ArrayLike) -> Integers:
         """Play whole batches at once against the rewards of every action; return the actions.
 
         For data where every action's reward is known, such as labelled data. The learner sees the
@@ -268,9 +270,7 @@ class Learner:
             self._pending, self._waiting = [], 0
             raise
 
-    def _replayed(
-        self, checked: Contexts, table: NDArray[np.float64], seen: int, final: int
-    ) -> NDArray[np.int64]:
+    def _replayed(self, checked: Contexts, table: Floats, seen: int, final: int) -> Integers:
         # A subclass that changes a rule must not inherit a loop that does not know of it.
         compiled = vars(type(self.policy)).get("replay")
         if compiled is not None:
@@ -278,7 +278,7 @@ class Learner:
                 len(checked), lambda draws: compiled(self.policy, self.state, checked, table, draws)
             )
             self._batch = final + 1
-            return cast(NDArray[np.int64], actions)
+            return cast(Integers, actions)
         pieces = []
         for batch in range(self._batch, final + 1):
             start = self.grid.ends[batch - 1] - self.problem.size(batch) - seen
@@ -294,7 +294,7 @@ class Learner:
         The file is a NumPy archive of plain arrays and a JSON header. :meth:`load` continues bit
         for bit, also in the middle of a batch.
         """
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, AnyArray] = {}
         values: dict[str, Any] = {}
         flatten("state", self.state, arrays, values)
         if not comes_back("state", self.policy.begin(self.problem), arrays, values):
@@ -316,16 +316,9 @@ class Learner:
             "values": values,
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        # Through an open file, because NumPy would add .npz to a bare path.
+        with atomically(path) as partial, partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> "Learner":
@@ -360,7 +353,7 @@ class Learner:
     def _restored(
         cls,
         header: dict[str, Any],
-        arrays: dict[str, NDArray[Any]],
+        arrays: dict[str, AnyArray],
         policy: Policy,
         path: str | os.PathLike[str],
     ) -> "Learner":
@@ -402,7 +395,7 @@ class Learner:
                 f"{actions.min()} to {actions.max()}",
             )
 
-    def _with_draws(self, units: int, call: Callable[[NDArray[np.float64]], _Result]) -> _Result:
+    def _with_draws(self, units: int, call: Callable[[Floats], _Result]) -> _Result:
         """Call with fresh draws; a call that fails uses none of them up."""
         before = self._random.bit_generator.state
         try:

@@ -20,9 +20,9 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -202,9 +202,7 @@ def prior_lower_bound_on(ends: Ends, *, dim: int, actions: int, spread: float) -
 _CUTS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
 
 
-def _prior_bounds(
-    edges: NDArray[np.float64], spreads: NDArray[np.float64], cut: float, d: int, K: int
-) -> NDArray[np.float64]:
+def _prior_bounds(edges: Floats, spreads: Floats, cut: float, d: int, K: int) -> Floats:
     """Return the bound of :func:`prior_lower_bound_on` for each spread."""
     from scipy.special import gammaincc
 
@@ -330,7 +328,7 @@ def _require_long_horizon(units: int, dim: int) -> None:
         raise InvalidArgumentError("units", f"at least dim^2 = {dim**2} (Assumption 1)", units)
 
 
-def _checked(ends: Ends) -> NDArray[np.float64]:
+def _checked(ends: Ends) -> Floats:
     """Return the ends of a grid, or a list of ends, as numbers that increase."""
     array = np.asarray(getattr(ends, "ends", ends))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":

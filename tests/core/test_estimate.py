@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn import linear_model
 
-from seqbatch.core import Statistics, lasso, least_squares, noise_variance, ridge
-from tests.oracles.greedy import lasso_by_coordinates
+from seqbatch.core import Statistics, least_squares, noise_variance, ridge
 
 random = np.random.default_rng(0)
 
@@ -76,71 +74,12 @@ def test_least_squares_sees_deficiency_after_many_units():
     assert least_squares(observed(rows, x[:, 0])).rank[0] == 2
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.01, 0.2, 100.0])
-def test_lasso(penalty):
-    rows = random.standard_normal((60, 7))
-    rewards = rows @ [1, 0, 0, -2, 0, 0.1, 0] + 0.1 * random.standard_normal(60)
-    estimate = lasso(observed(rows, rewards), penalty, units=60)
-    expected = lasso_by_coordinates(rows, rewards, penalty)
-    np.testing.assert_allclose(estimate.theta[0], expected, atol=1e-8)
-    assert estimate.rank[0] == np.count_nonzero(np.abs(expected) > 1e-12)
-
-
-def test_lasso_of_blocks_is_that_of_the_long_parameter():
-    rows, cells = random.standard_normal((80, 3)), random.integers(0, 2, 80)
-    rewards = random.standard_normal(80)
-    long = np.zeros((80, 6))
-    for t in range(80):
-        long[t, 3 * cells[t] : 3 * cells[t] + 3] = rows[t]
-    blocks = lasso(observed(rows, rewards, cells, 2), 0.05, units=80)
-    np.testing.assert_allclose(
-        blocks.theta.ravel(), lasso_by_coordinates(long, rewards, 0.05), atol=1e-9
-    )
-
-
 def test_least_squares_does_not_mind_units_of_measure():
     scales = np.array([1e-4, 1.0, 1e5])
     rows = random.standard_normal((500, 3)) * scales
     estimate = least_squares(observed(rows, rows @ (1 / scales)))
     assert estimate.rank[0] == 3
     np.testing.assert_allclose(estimate.theta[0], 1 / scales, rtol=1e-6)
-
-
-def test_lasso_goes_on_where_the_path_stops_early(monkeypatch):
-    rng = np.random.default_rng(11)
-    rows = rng.standard_normal((60, 6))
-    rows[:, 5] = rows[:, 0] - rows[:, 1] + 1e-5 * rng.standard_normal(60)
-    rewards = rows @ np.array([1.0, 0.0, 0.5, 0.0, -0.4, 0.7]) + rng.standard_normal(60)
-    whole = linear_model.lars_path_gram
-
-    def stopping(**arguments):
-        return whole(**{**arguments, "alpha_min": 3 * arguments["alpha_min"]})
-
-    monkeypatch.setattr(linear_model, "lars_path_gram", stopping)
-    theta = lasso(observed(rows, rewards), 0.05, units=60).theta[0]
-    gradient = rows.T @ (rewards - rows @ theta) / 60
-    assert np.abs(gradient).max() <= 0.05 * (1 + 1e-8)
-    active = theta != 0
-    np.testing.assert_allclose(gradient[active], 0.05 * np.sign(theta[active]), rtol=1e-7)
-
-
-def test_lasso_beyond_five_hundred_steps():
-    rows = random.standard_normal((1_500, 520))
-    rewards = rows @ random.standard_normal(520)
-    statistics = observed(rows, rewards)
-    theta = lasso(statistics, 1e-4, units=1_500).theta[0]
-    slope = (statistics.moment[0] - statistics.gram[0] @ theta) / 1_500
-    assert np.count_nonzero(theta) > 500
-    assert np.abs(slope).max() <= 1e-4 * (1 + 1e-6)
-    np.testing.assert_allclose(slope[theta != 0], 1e-4 * np.sign(theta[theta != 0]), rtol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_lasso_at_any_scale(scale):
-    rows, rewards = random.standard_normal((60, 4)), random.standard_normal(60)
-    plain = lasso(observed(rows, rewards), 0.05, units=60).theta
-    scaled = lasso(observed(scale * rows, rewards), 0.05 * scale, units=60).theta
-    np.testing.assert_allclose(scaled * scale, plain, rtol=1e-9)
 
 
 def test_noise_variance():

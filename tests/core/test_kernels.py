@@ -113,3 +113,10 @@ def test_online_updates_do_not_drift():
         np.testing.assert_allclose(theta[cell], np.linalg.solve(A, b), rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(gram[cell] + 0.4 * np.eye(dim), A, rtol=1e-12, atol=1e-9)
         np.testing.assert_allclose(squares[cell], (table[mine, cell] ** 2).sum())
+
+
+def test_kernels_are_listed_before_they_are_loaded_and_nothing_else_is():
+    assert set(dir(kernels)) == set(kernels.__all__)
+    assert all(getattr(kernels, name) is not None for name in kernels.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_kernel'"):
+        kernels.no_such_kernel  # noqa: B018

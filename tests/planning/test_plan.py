@@ -11,10 +11,10 @@ from seqbatch import grids
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning.best_grids import mean_regret
 from seqbatch.planning.candidates import preferred
-from seqbatch.planning.costs import Request, mean_regret
-from seqbatch.planning.plan import _numbers
-from seqbatch.planning.tuning import Limits
+from seqbatch.planning.limits import Limits
+from seqbatch.planning.request import Request, numbers_of
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
 
@@ -268,11 +268,11 @@ def test_a_billion_units_are_no_harder():
 
 def test_long_tables_have_every_doubling():
     waves = Limits(units=6_000, waves=(100,) * 60)
-    assert _numbers(waves, None, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 60]
-    assert _numbers(waves, 20, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 20, 32, 60]
+    assert numbers_of(waves, None, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 60]
+    assert numbers_of(waves, 20, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 20, 32, 60]
     large = Limits(units=60_000, largest=5_000)
-    assert _numbers(large, None, None) == [12]
-    assert _numbers(Limits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
+    assert numbers_of(large, None, None) == [12]
+    assert numbers_of(Limits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
 
 
 def test_replanning_uses_what_was_learned():

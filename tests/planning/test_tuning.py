@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from seqbatch import grids
 from seqbatch.errors import InvalidGridError
-from seqbatch.planning.tuning import Limits, family, feasible, tune
+from seqbatch.planning.limits import Limits, feasible
+from seqbatch.planning.tuning import family, tune
 
 
 @pytest.mark.parametrize("batches", [2, 3, 5])

@@ -14,8 +14,9 @@ import pytest
 
 from seqbatch.environments import FeaturePool, Gaussian, Uniform
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB
-from seqbatch.simulation import GridRule, Line, paired, slopes, summarise, sweep
+from seqbatch.simulation import Line, paired, slopes, summarise, sweep
 from seqbatch.simulation.sweep import Trial
 
 TWO = GridRule(kind="minimax", batches=2)
@@ -236,23 +237,3 @@ def test_paired_differences():
     assert result["policy"].to_list() == ["b", "b"]
     assert result["difference"].to_list() == [1.0, 1.0]
     assert result["error"].to_list() == pytest.approx([0.0, 1.0])
-
-
-def test_grid_rules():
-    assert GridRule(kind="uniform", batches="adversarial").grid(8_124, 234).batches == 3_131
-    halved = GridRule(kind="uniform", batches="adversarial", divide=2).grid(8_124, 234)
-    assert halved.batches == 3_131 // 2
-    assert GridRule(kind="online").grid(9, 3).batches == 9
-    waves = GridRule(kind="explicit", shares=[0.1, 0.35, 1])
-    assert waves.grid(2_000, 3).ends == (200, 700, 2_000)
-    for wrong in ({"kind": "explicit"}, {"kind": "explicit", "shares": [0.5]}):
-        with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
-            GridRule(**wrong)
-    with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
-        GridRule(kind="uniform", shares=[1])
-    assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
-    assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
-    with pytest.raises(InvalidArgumentError, match="kind must be one of"):
-        GridRule(kind="random")
-    with pytest.raises(InvalidArgumentError, match="batches must be one of"):
-        GridRule(kind="uniform", batches="many")

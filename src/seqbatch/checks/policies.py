@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch import grids
 from seqbatch.core import Contexts, Layout, Problem
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning, SeqbatchError
 from seqbatch.learner import Learner
 from seqbatch.policies import Decision, Feedback, Oracle, Policy, registry
@@ -38,8 +38,8 @@ class _Case:
     grid: grids.Grid
     layout: Layout
     dim: int
-    contexts: NDArray[np.float64]
-    rewards: NDArray[np.float64]
+    contexts: Floats
+    rewards: Floats
 
     @property
     def problem(self) -> Problem:
@@ -61,7 +61,7 @@ class _Case:
             yield slice(start, end)
             start = end
 
-    def outcomes(self, rows: slice, decision: Decision) -> NDArray[np.float64]:
+    def outcomes(self, rows: slice, decision: Decision) -> Floats:
         return self.rewards[rows][np.arange(len(decision)), decision.actions]
 
     def run(self, pieces: int = 1) -> list[Decision]:
@@ -330,7 +330,7 @@ def _cases(policy: Policy | Maker, scale: float = 1.0) -> Iterator[_Case]:
 def _case(
     policy: Policy | Maker,
     layout: Layout,
-    contexts: NDArray[np.float64],
+    contexts: Floats,
     dim: int,
     scale: float = 1.0,
 ) -> _Case:

@@ -13,8 +13,8 @@ from seqbatch.cli import campaign_views
 from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
 from seqbatch.cli.plan import plan
 from seqbatch.environments.linear import LinearEnvironment
+from seqbatch.grids import GridRule
 from seqbatch.policies import registry
-from seqbatch.simulation import GridRule
 
 app = typer.Typer(
     help="Adaptive experiments whose feedback comes in a few batches.",

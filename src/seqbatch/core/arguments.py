@@ -3,11 +3,12 @@
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def choice(name: str, value: object, options: Sequence[str]) -> str:
 
 def floats(
     name: str, values: ArrayLike, shape: tuple[int | str, ...], *, advice: str = ""
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return `values` as finite float64 in C order, of `shape`; a word stands for any length.
 
     The array is copied only where its type or order demands it.
@@ -92,9 +93,9 @@ def floats(
     return array
 
 
-def _numeric(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def _numeric(name: str, values: ArrayLike) -> Floats:
     try:
-        raw: NDArray[Any] = np.asarray(values)
+        raw: AnyArray = np.asarray(values)
         if raw.dtype.kind not in "fiub":
             raise TypeError
         return np.ascontiguousarray(raw, dtype=np.float64)

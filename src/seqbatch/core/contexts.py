@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from seqbatch.core import arguments
+from seqbatch.core import arguments, kernels
+from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.core.problem import Problem
 from seqbatch.errors import InvalidArgumentError
 
@@ -30,7 +31,7 @@ class Contexts:
         The problem that says which of these it is.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     problem: Problem
 
     @classmethod
@@ -48,50 +49,42 @@ class Contexts:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, units: NDArray[np.intp]) -> "Contexts":
+    def take(self, units: Places) -> "Contexts":
         """Return the contexts of these units alone."""
         return Contexts(self.values[units], self.problem)
 
-    def chosen(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def chosen(self, actions: Integers) -> Floats:
         """Return each unit's vector under its action, shape (n, dim), as a new array."""
         if self.problem.layout == "block":
             return self.values.copy()
         return self.values[np.arange(len(self)), actions]
 
-    def means(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def means(self, theta: Floats) -> Floats:
         """Return <x, theta> for every unit and action, shape (n, K)."""
-        from seqbatch.core import kernels
-
         self._check_theta(theta)
         out = np.empty((len(self), self.problem.actions))
         kernels.means(self.rows(), theta, out)
         return out
 
-    def means_and_widths(
-        self, estimate: "Estimate"
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def means_and_widths(self, estimate: "Estimate") -> tuple[Floats, Floats]:
         """Return <x, theta> and sqrt(x' A^-1 x), each of shape (n, K)."""
-        from seqbatch.core import kernels
-
         self._check_theta(estimate.theta)
         means = np.empty((len(self), self.problem.actions))
         widths = np.empty_like(means)
         kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
         return means, widths
 
-    def best_shares(self, thetas: NDArray[np.float64], *, split_ties: bool) -> NDArray[np.float64]:
+    def best_shares(self, thetas: Floats, *, split_ties: bool) -> Floats:
         """Return the share of parameters (S, models, dim) under which each action is best, (n, K).
 
         Among equal actions the lowest counts, or each in part.
         """
-        from seqbatch.core import kernels
-
         self._check_theta(thetas[0])
         shares = np.empty((len(self), self.problem.actions))
         kernels.best_shares(self.rows(), np.ascontiguousarray(thetas), split_ties, shares)
         return shares
 
-    def dense(self) -> NDArray[np.float64]:
+    def dense(self) -> Floats:
         """Return the contexts as the paper writes them, shape (n, K, parameters).
 
         In the disjoint and block layouts action a's vector stands in the a-th block of a long zero
@@ -105,12 +98,12 @@ class Contexts:
         long[:, index, index, :] = self.rows()
         return long.reshape(len(self), problem.actions, problem.parameters)
 
-    def _check_theta(self, theta: NDArray[np.float64]) -> None:
+    def _check_theta(self, theta: Floats) -> None:
         # The kernels do not check bounds.
         wanted = (self.problem.models, self.problem.dim)
         if theta.shape != wanted:
             raise InvalidArgumentError("theta", f"of shape {wanted}", f"shape {theta.shape}")
 
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Floats:
         """Return the values as (n, 1 or K, dim), the form that the kernels take."""
         return self.values if self.values.ndim == 3 else self.values[:, None, :]

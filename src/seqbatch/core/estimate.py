@@ -1,11 +1,12 @@
-"""From statistics to parameters: ridge, least squares, lasso, and the noise they leave."""
+"""From statistics to parameters: ridge, least squares, and the noise they leave."""
 
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from seqbatch.core import kernels
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import RankDeficiencyWarning
 
@@ -30,10 +31,10 @@ class Estimate:
         where it was not computed.
     """
 
-    theta: NDArray[np.float64]
-    root: NDArray[np.float64]
-    rank: NDArray[np.int64]
-    condition: NDArray[np.float64]
+    theta: Floats
+    root: Floats
+    rank: Integers
+    condition: Floats
 
     @classmethod
     def zero(cls, cells: int, dim: int) -> "Estimate":
@@ -50,7 +51,7 @@ def ridge(
     statistics: Statistics,
     penalty: float,
     *,
-    stale: NDArray[np.bool_] | None = None,
+    stale: Bools | None = None,
     previous: Estimate | None = None,
 ) -> Estimate:
     """Solve (gram + penalty I) theta = moment in each cell, with widths.
@@ -64,8 +65,6 @@ def ridge(
     stale, previous
         Re-estimate only the stale cells and keep the rest of `previous`. Both or neither.
     """
-    from seqbatch.core import kernels
-
     cells, dim = statistics.moment.shape
     if stale is None or previous is None:
         theta, root = np.empty((cells, dim)), np.empty((cells, dim, dim))
@@ -96,9 +95,7 @@ def least_squares(statistics: Statistics) -> Estimate:
     return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
 
 
-def _solved(
-    gram: NDArray[np.float64], moment: NDArray[np.float64], rounding: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Integers, Floats]:
     """Return the minimum-norm solution, the rank, and the condition within it, for each cell."""
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1]
@@ -127,49 +124,6 @@ def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> b
         stacklevel=2,
     )
     return True
-
-
-def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
-    """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
-
-    Parameters
-    ----------
-    statistics
-        What was observed.
-    penalty
-        The weight of the absolute values, at least 0.
-    units
-        The n of the loss. It is the count of all cells together where they are blocks of one long
-        parameter.
-    """
-    from sklearn.linear_model import lars_path_gram
-
-    from seqbatch.core import kernels
-
-    theta = np.zeros_like(statistics.moment)
-    for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):
-        gram, moment = statistics.gram[cell], statistics.moment[cell]
-        # At the scale of one, so that no unit of measure overflows or stops the path early.
-        width = np.sqrt(gram.diagonal().max() / units)
-        height = np.abs(moment / width).max() / units
-        least = penalty / width / height
-        alphas, _, path = lars_path_gram(
-            Xy=moment / width / height,
-            Gram=gram / width / width,
-            n_samples=units,
-            alpha_min=least,
-            max_iter=100 * statistics.dim,
-            method="lasso",
-        )
-        found = np.ascontiguousarray(path[:, -1])
-        if alphas[-1] > least * (1 + 1e-9):
-            # Rounding stops the path where regressors are nearly combinations of each other; from
-            # there it is a short way, coordinate by coordinate.
-            scaled = gram / width / width / units
-            kernels.descend(scaled, moment / width / height / units, least, found)
-        theta[cell] = found * height / width
-    nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
-    return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 
 
 def noise_variance(statistics: Statistics, estimate: Estimate) -> float:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from seqbatch.core import arguments
+from seqbatch.core import arguments, kernels
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -29,10 +29,10 @@ class Statistics:
         Number of units, shape (cells,).
     """
 
-    gram: NDArray[np.float64]
-    moment: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    count: NDArray[np.int64]
+    gram: Floats
+    moment: Floats
+    squares: Floats
+    count: Integers
 
     @classmethod
     def zero(cls, cells: int, dim: int) -> "Statistics":
@@ -56,13 +56,11 @@ class Statistics:
 
     def add(
         self,
-        rows: NDArray[np.float64],
-        rewards: NDArray[np.float64],
-        cells: NDArray[np.int64],
+        rows: Floats,
+        rewards: Floats,
+        cells: Integers,
     ) -> "Statistics":
         """Return these statistics with each row added to its cell; a cell of -1 skips the row."""
-        from seqbatch.core import kernels
-
         rows = arguments.floats("rows", rows, ("n", self.dim))
         rewards = arguments.floats("rewards", rewards, (len(rows),))
         cells = np.ascontiguousarray(cells, dtype=np.int64)

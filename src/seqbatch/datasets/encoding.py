@@ -2,10 +2,8 @@
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from seqbatch.core.arrays import Floats, Integers
 
 
 def levels(column: pl.Series) -> tuple[tuple[str, ...], Integers]:

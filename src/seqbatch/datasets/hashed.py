@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import murmurhash3_32
 
-from seqbatch.core import Statistics, arguments, least_squares
+from seqbatch.core import Statistics, arguments, kernels, least_squares
+from seqbatch.core.arrays import Bytes, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
-Codes = NDArray[np.uint8]
+Codes = Bytes
 
 #: d in the paper (Section 6.3).
 DIM = 40
@@ -89,23 +90,21 @@ class HashedRows:
         """Bytes of memory the rows take."""
         return int(self.codes.nbytes + self.click.nbytes)
 
-    def dense(self, indices: ArrayLike | slice) -> NDArray[np.float64]:
+    def dense(self, indices: ArrayLike | slice) -> Floats:
         """Return the vectors of these rows, shape (*indices.shape, d)."""
         vectors = self.sums(indices)
         vectors *= 1.0 / np.sqrt(self.dim)
         return vectors
 
-    def sums(self, indices: ArrayLike | slice) -> NDArray[np.float64]:
+    def sums(self, indices: ArrayLike | slice) -> Floats:
         """Return the vectors before the factor 1/sqrt(d): whole numbers, sums of signs."""
-        from seqbatch.core import kernels
-
         codes = self.codes[indices if isinstance(indices, slice) else _places(indices)]
         totals = np.zeros((*codes.shape[:-1], self.dim))
         kernels.signed_counts(codes.reshape(-1, codes.shape[-1]), totals.reshape(-1, self.dim))
         return totals
 
 
-def _places(indices: ArrayLike) -> NDArray[np.int64]:
+def _places(indices: ArrayLike) -> Integers:
     array = np.asarray(indices)
     if array.dtype.kind not in "iu" and array.size:
         raise InvalidArgumentError("indices", "whole numbers", f"dtype {array.dtype}")
@@ -131,7 +130,7 @@ def hash_codes(column: str, values: Sequence[str], dim: int) -> Codes:
     return codes.astype(np.uint8)
 
 
-def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> NDArray[np.float64]:
+def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> Floats:
     """Return the least-squares parameter of click on the rows' vectors, d numbers.
 
     The gram is summed in chunks, as whole numbers: for 0/1 outcomes no rounding enters before the
@@ -165,5 +164,5 @@ def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> NDArray[np.fl
         squares=np.array([squares]),
         count=np.array([len(rows)]),
     )
-    theta: NDArray[np.float64] = least_squares(statistics).theta[0]
+    theta: Floats = least_squares(statistics).theta[0]
     return theta

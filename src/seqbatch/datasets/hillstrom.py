@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from seqbatch.core import arguments
-from seqbatch.datasets.encoding import Floats, Integers, levels, one_hot, standardised
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.datasets.encoding import levels, one_hot, standardised
 from seqbatch.datasets.files import public
 from seqbatch.datasets.logged import LoggedExperiment
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from seqbatch.core import arguments
-from seqbatch.datasets.encoding import Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import ArrayEnvironment, classification
 from seqbatch.errors import InvalidArgumentError
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.datasets.encoding import Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import ArrayEnvironment
 from seqbatch.errors import InvalidArgumentError
 

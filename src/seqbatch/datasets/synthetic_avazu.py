@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.random import Generator, SeedSequence
-from numpy.typing import NDArray
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.datasets.avazu import COLUMNS, FEATURES
 from seqbatch.datasets.hashed import DIM, Codes, HashedRows, dimension, hash_codes
 from seqbatch.environments.base import branch, generator
@@ -30,7 +30,7 @@ _EFFECTS, _ROWS = 0, 1
 _NOT_HASHED = 255
 _INTERCEPT = -1.7
 
-Categories = dict[str, NDArray[np.int64]]
+Categories = dict[str, Integers]
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class Column:
     of: str | None = None
     effect: float = 0.0
 
-    def draw(self, random: Generator, rows: int) -> NDArray[np.int64]:
+    def draw(self, random: Generator, rows: int) -> Integers:
         """Draw categories by inverting a continuous power law on [1, levels + 1)."""
         power = 1.0 - self.exponent
         reach = (self.levels + 1.0) ** power - 1.0
         ranks = (1.0 + reach * random.random(rows)) ** (1.0 / power)
         # Rounding may carry a draw just past either end.
-        result: NDArray[np.int64] = np.clip(ranks.astype(np.int64) - 1, 0, self.levels - 1)
+        result: Integers = np.clip(ranks.astype(np.int64) - 1, 0, self.levels - 1)
         return result
 
 
@@ -94,7 +94,7 @@ _SPECIFICATION = {
 }
 
 
-def _texts(name: str, categories: NDArray[np.int64]) -> list[str]:
+def _texts(name: str, categories: Integers) -> list[str]:
     """Return categories as the file writes them."""
     first = _SPECIFICATION[name].first
     if name == "hour":
@@ -124,7 +124,7 @@ class SyntheticAvazu:
     """
 
     seed: int = 0
-    _effects: dict[str, NDArray[np.float64]] = field(init=False, repr=False)
+    _effects: dict[str, Floats] = field(init=False, repr=False)
     _tables: dict[int, dict[str, Codes]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ def _frame(number: int, categories: Categories, click: Codes) -> pl.DataFrame:
     return pl.DataFrame(columns).select(COLUMNS)
 
 
-def _looked_up(name: str, table: Codes, categories: NDArray[np.int64], dim: int) -> Codes:
+def _looked_up(name: str, table: Codes, categories: Integers, dim: int) -> Codes:
     """Return the categories' codes, hashing those that `table` does not hold yet into it."""
     codes = table[categories]
     new = np.unique(categories[codes == _NOT_HASHED])

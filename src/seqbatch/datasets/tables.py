@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from seqbatch.core.arguments import LARGEST
-from seqbatch.datasets.encoding import Floats, Integers, levels, one_hot, standardised
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.datasets.encoding import levels, one_hot, standardised
 from seqbatch.datasets.files import DamagedDatasetError, MissingDatasetError
 from seqbatch.datasets.labelled import Labelled
 from seqbatch.errors import InvalidArgumentError

@@ -9,13 +9,12 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids
 from seqbatch.core import Layout, arguments
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments.base import (
     BLOCK,
     PARAMETER,
     UNITS,
     Block,
-    Floats,
-    Integers,
     block_draws,
     branch,
     generator,

@@ -8,7 +8,8 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
-from seqbatch.environments.base import BLOCK, Block, Floats, Integers, block_draws
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.environments.base import BLOCK, Block, block_draws
 from seqbatch.errors import InvalidArgumentError
 
 

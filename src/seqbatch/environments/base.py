@@ -14,12 +14,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
-from numpy.typing import NDArray
 
 from seqbatch.core import Layout
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from seqbatch.core.arrays import Floats, Integers
 
 #: Units in a block. Part of what a seed means: another number would give other units.
 BLOCK = 4_096

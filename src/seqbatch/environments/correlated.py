@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import arguments
-from seqbatch.environments.base import Floats
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.linear import LinearEnvironment, random_rotation
 from seqbatch.errors import InvalidArgumentError
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import (
     BLOCK,
     PARAMETER,
     UNITS,
     Block,
-    Floats,
     block_draws,
     branch,
     generator,

@@ -5,10 +5,11 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from seqbatch.core import Layout, arguments
-from seqbatch.environments.base import BLOCK, UNITS, Block, Floats, block_draws, branch, generator
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator
 
 
 @runtime_checkable
@@ -21,7 +22,7 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def dense(self, indices: NDArray[np.int64]) -> Floats:
+    def dense(self, indices: Integers) -> Floats:
         """Return the rows at `indices`, of any shape, with their length as the last axis."""
 
 
@@ -39,7 +40,7 @@ class ArrayRows:
     def __len__(self) -> int:
         return len(self.array)
 
-    def dense(self, indices: NDArray[np.int64]) -> Floats:
+    def dense(self, indices: Integers) -> Floats:
         """Return the rows at `indices`."""
         return self.array[indices]
 

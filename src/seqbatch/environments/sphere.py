@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from seqbatch.environments.base import Floats
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.linear import LinearEnvironment
 
 

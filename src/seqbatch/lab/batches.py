@@ -13,7 +13,7 @@ from seqbatch.lab.charts import band_and_line, colour, data
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.policies import SBPE, SBUCB, Policy
 from seqbatch.simulation import run_tasks, simulate, summarise
-from seqbatch.simulation.tasks import Row
+from seqbatch.simulation.runs import Row
 
 if TYPE_CHECKING:
     import altair as alt

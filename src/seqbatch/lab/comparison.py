@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from seqbatch import environments, policies
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import GridRule
 from seqbatch.lab.charts import band_and_line, colour
 from seqbatch.policies import Policy
-from seqbatch.simulation import GridRule, Line, Progress, summarise, sweep
+from seqbatch.simulation import Line, Progress, summarise, sweep
 
 if TYPE_CHECKING:
     import altair as alt

@@ -9,11 +9,12 @@ import numpy as np
 
 from seqbatch import Learner, datasets
 from seqbatch.datasets import Labelled
+from seqbatch.grids import GridRule
 from seqbatch.lab.charts import colour, data
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
-from seqbatch.simulation import GridRule, run_tasks
-from seqbatch.simulation.tasks import Row
+from seqbatch.simulation import run_tasks
+from seqbatch.simulation.runs import Row
 
 if TYPE_CHECKING:
     import altair as alt

@@ -8,11 +8,12 @@ import numpy as np
 
 from seqbatch import grids
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
+from seqbatch.grids import GridRule
 from seqbatch.lab.charts import band_and_line, colour
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.planning import plan
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE
-from seqbatch.simulation import GridRule, Line, paired, slopes, summarise, sweep
+from seqbatch.simulation import Line, paired, slopes, summarise, sweep
 from seqbatch.theory import expected_maximum
 
 if TYPE_CHECKING:

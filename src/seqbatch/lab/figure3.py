@@ -16,10 +16,11 @@ from seqbatch.datasets import (
     fit_theta,
 )
 from seqbatch.environments import FeaturePool, Instance
+from seqbatch.grids import GridRule
 from seqbatch.lab.charts import band_and_line, colour
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.policies import BPE, LBGL, RBGL
-from seqbatch.simulation import GridRule, Line, slopes, summarise, sweep
+from seqbatch.simulation import Line, slopes, summarise, sweep
 
 if TYPE_CHECKING:
     import altair as alt

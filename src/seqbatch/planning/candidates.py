@@ -9,9 +9,9 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.planning.answer import Candidate
+from seqbatch.planning.limits import Sizes
 from seqbatch.planning.model import Model
-from seqbatch.planning.tuning import Sizes
+from seqbatch.planning.result import Candidate
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 

@@ -1,156 +1,25 @@
-"""What grids cost on a model: the rows of a plan's table."""
+"""What grids cost on a model: the rows of a stochastic plan's table."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
-from seqbatch import grids, theory
-from seqbatch.planning.answer import Row, Sensitivity
-from seqbatch.planning.model import Floats, Model
-from seqbatch.planning.sample import Sample
-from seqbatch.planning.tuning import TYPICAL_BEND, Limits, Sizes, family, tune
-from seqbatch.simulation.block_ensemble import BlockEnsemble
-from seqbatch.simulation.shared_ensemble import SharedEnsemble
-
-GridKind = Literal["tuned", "paper"]
+from seqbatch import theory
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.best_grids import mean_regret, paper_grids, tuned
+from seqbatch.planning.limits import Sizes
+from seqbatch.planning.request import Request
+from seqbatch.planning.result import Row, Sensitivity
+from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.tuning import TYPICAL_BEND
 
 #: Wrong guesses of the effect that the sensitivity table tries.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Between the updates that stand for "after every unit", units grow by this factor.
 ONLINE_STEP = 1.5
-#: Grids are tuned on some trials and judged on others.
-TUNING, JUDGING = 1, 2
-#: How many trials there are of each: this over the dimension, within bounds. In many dimensions
-#: trials differ less; in few, rare trials that learn nothing more must be among them.
-TRIALS = {
-    (TUNING, "shared"): (640, 32, 128),
-    (TUNING, "block"): (640, 32, 128),
-    (JUDGING, "shared"): (10_240, 128, 2_048),
-    (JUDGING, "block"): (3_840, 128, 512),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What was asked for, checked; and what it costs.
-
-    Parameters
-    ----------
-    model, limits
-        The world, and what the user allows.
-    numbers
-        The numbers of batches in the table.
-    batches
-        The number asked for, if any.
-    kind
-        Tuned grids or the paper's.
-    batch_cost, within, seed, sample
-        See :func:`seqbatch.planning.plan`.
-    """
-
-    model: Model
-    limits: Limits
-    numbers: Sequence[int]
-    batches: int | None
-    kind: GridKind
-    batch_cost: float | None
-    within: float
-    seed: int
-    sample: Sample | None
-
-    @cached_property
-    def tuning(self) -> SharedEnsemble | BlockEnsemble:
-        """The trials that grids are tuned on."""
-        return self._ensemble(TUNING)
-
-    @cached_property
-    def judging(self) -> SharedEnsemble | BlockEnsemble:
-        """The trials that grids are judged on."""
-        return self._ensemble(JUDGING)
-
-    @cached_property
-    def possible(self) -> float:
-        """What a perfect assignment gains over a random one, in all, by what is known."""
-        if self.model.past is None:
-            return self.limits.units * self.model.effect
-        ignorant = replace(self.judging, past=None)
-        return self.limits.units * float(ignorant.rates([1]).regret.mean())
-
-    def _ensemble(self, purpose: int) -> SharedEnsemble | BlockEnsemble:
-        total, least, most = TRIALS[purpose, self.model.layout]
-        trials = min(most, max(least, total // self.model.dim))
-        return self.model.ensemble(trials, seed=10 * self.seed + purpose)
-
-    @property
-    def least_first(self) -> int:
-        """The smallest first batch worth a look: as many units as there are parameters."""
-        models = 1 if self.model.layout == "shared" else self.model.actions
-        return max(2, min(models * self.model.dim, self.limits.units // 4))
-
-
-def mean_regret(trials: SharedEnsemble | BlockEnsemble, sizes: Sizes) -> float:
-    """Return the regret of a grid, on average over trials."""
-    return float(trials.rates(sizes).regret.mean(axis=0) @ np.array(sizes, dtype=np.float64))
-
-
-def best_grids(request: Request) -> dict[int, Sizes]:
-    """Return the grid of each number of batches: tuned, unless the paper's is better."""
-    found: dict[int, Sizes] = {}
-    start = None
-    for number in request.numbers:
-        options = paper_grids(request, number)
-        if request.kind == "tuned" and number > 1:
-            sizes, start = _tuned(request, number, start)
-            options = [sizes, *options]
-            if number - 1 in found:
-                options.append(_split(request.limits, found[number - 1]))
-        # Judged on other trials than it was tuned on; there the paper's must not be better.
-        found[number] = min(options, key=lambda sizes: mean_regret(request.judging, sizes))
-    return found
-
-
-def _split(limits: Limits, sizes: Sizes) -> Sizes:
-    """Return the grid with one more end in its last batch, as far as the limits let it."""
-    ends = [float(end) for end in np.cumsum(sizes)]
-    before = ends[-2] if len(ends) > 1 else 0.0
-    middle = math.sqrt((limits.seen + max(before, 1.0)) * (limits.seen + ends[-1])) - limits.seen
-    return limits.fit([*ends[:-1], middle, ends[-1]])
-
-
-def _tuned(
-    request: Request, number: int, start: tuple[float, float] | None
-) -> tuple[Sizes, tuple[float, float]]:
-    return tune(
-        lambda wanted: mean_regret(request.tuning, wanted),
-        request.limits,
-        number,
-        least=request.least_first,
-        start=start,
-    )
-
-
-def paper_grids(request: Request, batches: int) -> list[Sizes]:
-    """Return the grids of Theorems 2 and 3, as far as the limits let them be.
-
-    For an experiment under way the theorems have none; then it is the geometric one from there.
-    """
-    limits, dim = request.limits, request.model.dim
-    if limits.seen:
-        growth = (1 + limits.units / limits.seen) ** (1 / batches) - 1
-        ends = [
-            family(growth * limits.seen, 1.0, units=limits.units, batches=batches, seen=limits.seen)
-        ]
-    else:
-        made = [
-            make(units=limits.units, dim=dim, batches=batches)
-            for make in (grids.minimax, grids.geometric)
-        ]
-        ends = [[float(end) for end in one.ends] for one in made]
-    return list(dict.fromkeys(limits.fit(one) for one in ends))
 
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
@@ -219,9 +88,7 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
     return made
 
 
-def _smooth(
-    request: Request, trials: SharedEnsemble | BlockEnsemble, sizes: Sizes
-) -> tuple[Floats, Floats]:
+def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[Floats, Floats]:
     """Return regret and number of best actions, with estimates that are never out of date.
 
     The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
@@ -251,8 +118,8 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
         if len(sizes) > 1 and factor != 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
-            tuned, _ = _tuned(other, len(sizes), near)
-            best = min(best, mean_regret(other.judging, tuned))
+            found, _ = tuned(other, len(sizes), near)
+            best = min(best, mean_regret(other.judging, found))
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)
 

@@ -12,16 +12,16 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
-from numpy.typing import NDArray
 
 from seqbatch import theory
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
-from seqbatch.simulation.block_ensemble import BlockEnsemble
-from seqbatch.simulation.ensemble import Draws, Past
-from seqbatch.simulation.shared_ensemble import SharedEnsemble
-from seqbatch.simulation.thinned import ThinnedTrial
-
-Floats = NDArray[np.float64]
+from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.greedy import Past
+from seqbatch.planning.trials.shared import SharedEnsemble
+from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: The place of the parameters in the seed tree; the ensembles use those up to 9.
 PARAMETERS = 10
@@ -69,13 +69,11 @@ class Model:
         length = _mean_length(self.dim, constant=self.layout == "block")
         return effect / (theory.expected_maximum(self.actions) * length)
 
-    def ensemble(
-        self, trials: int, *, seed: int, points: int = 512
-    ) -> SharedEnsemble | BlockEnsemble:
+    def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
         """Return trials whose parameters are drawn from the law, scenario by scenario."""
         place = SeedSequence(seed)
         theta, noise = self._parameters(trials, place)
-        made: SharedEnsemble | BlockEnsemble
+        made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(theta[:, 0], self.actions, noise, Draws(place), self.past)
         else:

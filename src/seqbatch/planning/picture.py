@@ -10,7 +10,7 @@ from seqbatch.planning.words import counted, number
 if TYPE_CHECKING:
     import altair as alt
 
-    from seqbatch.planning.answer import Plan
+    from seqbatch.planning.result import Plan
 
 
 def draw(plan: "Plan") -> "alt.TopLevelMixin":

@@ -1,6 +1,5 @@
 """How many batches, how big, and what they cost: the question and its answer."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,32 +8,21 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch import grids, theory
+from seqbatch import grids
 from seqbatch.core import Statistics, arguments
-from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.planning.answer import Plan, Row
+from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.candidates import candidates, preferred, ucb
-from seqbatch.planning.costs import (
-    GridKind,
-    Request,
-    best_grids,
-    online_row,
-    row,
-    sensitivity,
-)
-from seqbatch.planning.model import Floats, Model
+from seqbatch.planning.costs import online_row, row, sensitivity
+from seqbatch.planning.guarantee import guarantee
+from seqbatch.planning.request import GridKind, Request, limits_of, model_of, numbers_of
+from seqbatch.planning.result import Plan, Row
 from seqbatch.planning.sample import Sample
-from seqbatch.planning.tuning import Limits, feasible
+from seqbatch.planning.whitening import whitened
 from seqbatch.policies.base import LinearPolicy
-from seqbatch.simulation.ensemble import Past
 
 ContextKind = Literal["stochastic", "adversarial"]
-
-#: How far the table goes where nobody says; beyond, it has every doubling.
-MAX_BATCHES = 8
-#: More units than these are not counted exactly.
-MOST_UNITS = 10**15
 
 
 def plan(
@@ -109,8 +97,10 @@ def plan(
     """
     arguments.choice("contexts", contexts, get_args(ContextKind))
     arguments.choice("grid", grid, get_args(GridKind))
-    model = _model(actions, features, dim, effect, noise, kappa)
-    limits = _limits(units, min_batch, max_batch, first_batch, waves)
+    if batch_cost is not None:
+        batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
+    model = model_of(actions, features, dim, effect, noise, kappa)
+    limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if limits.units < model.dim**2:
         raise InvalidArgumentError(
             "units",
@@ -121,10 +111,10 @@ def plan(
     request = Request(
         model=model,
         limits=limits,
-        numbers=_numbers(limits, batches, max_batches),
+        numbers=numbers_of(limits, batches, max_batches),
         batches=batches,
         kind=grid,
-        batch_cost=_optional("batch_cost", batch_cost),
+        batch_cost=batch_cost,
         within=arguments.number("within", within, at_least=0, at_most=1),
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
@@ -197,14 +187,12 @@ def replan(
             f"of {models} cells and dimension {model.dim}, as the plan's model",
             f"{statistics.cells} cells and dimension {statistics.dim}",
         )
-    limits = _limits(total - seen, min_batch, max_batch, first_batch, waves)
+    limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     request = Request(
-        model=replace(
-            model, past=_whitened(statistics, _context_root(statistics, covariance, model))
-        ),
+        model=replace(model, past=whitened(statistics, covariance, model)),
         limits=limits,
-        numbers=_numbers(limits, batches, max_batches),
+        numbers=numbers_of(limits, batches, max_batches),
         batches=batches,
         kind="tuned",
         batch_cost=before.batch_cost,
@@ -255,7 +243,7 @@ def _adversarial(request: Request) -> Plan:
 
     More batches are always better then, so that the most are chosen unless each has its cost.
     """
-    rows = [_guarantee(request, number) for number in request.numbers]
+    rows = [guarantee(request, number) for number in request.numbers]
     chosen = rows[-1]
     if request.batch_cost is not None:
         chosen = min(rows, key=lambda one: one.total_cost)
@@ -267,7 +255,7 @@ def _adversarial(request: Request) -> Plan:
         grid=_grid(chosen.sizes),
         policy=ucb(request.model, request.limits.units),
         rows=tuple(rows),
-        online=_guarantee(request, None),
+        online=guarantee(request, None),
         candidates=(),
         wrong_guesses=tuple,
         sample=request.sample,
@@ -278,202 +266,5 @@ def _adversarial(request: Request) -> Plan:
     )
 
 
-def _guarantee(request: Request, batches: int | None) -> Row:
-    """Return what Theorem 1 says of equal batches, for mean rewards in [-1, 1] times the noise."""
-    model, units = request.model, request.limits.units
-    dim = model.dim * (1 if model.layout == "shared" else model.actions)
-    level = max(noise for _, noise in model.scenarios)
-
-    def promise(largest: int) -> float:
-        # Proved for equal batches: as many of the largest size as hold all units, and some more.
-        number = -(-units // largest)
-        bound = theory.sbucb_upper_bound(
-            units=number * largest, dim=dim, actions=model.actions, batches=number
-        )
-        # No unit can lose more than the range of the means.
-        return level * min(bound, 2.0 * units)
-
-    largest = 1
-    sizes: tuple[int, ...] = ()
-    bound = cost = math.nan
-    if batches is not None:
-        sizes = request.limits.fit(_equal(units, batches))
-        largest = max(sizes)
-        if dim > 1:
-            ends = np.cumsum(sizes).tolist()
-            bound = level * theory.adversarial_lower_bound_on(ends, dim=dim)
-        if request.batch_cost is not None:
-            cost = promise(largest) + request.batch_cost * batches
-    return Row(
-        batches=batches,
-        sizes=sizes,
-        regret=math.nan,
-        error=math.nan,
-        of_online=promise(largest) / promise(1),
-        earned=math.nan,
-        best_share=math.nan,
-        lower_bound=bound,
-        rate=promise(largest),
-        total_cost=cost,
-    )
-
-
-def _equal(units: int, batches: int) -> list[float]:
-    return [float(end) for end in grids.uniform(units=units, batches=batches).ends]
-
-
 def _grid(sizes: Sequence[int]) -> Grid:
     return grids.explicit(int(end) for end in np.cumsum(sizes))
-
-
-def _model(
-    actions: int,
-    features: int | Sample | None,
-    dim: int | None,
-    effect: float | Sequence[float] | None,
-    noise: float | Sequence[float],
-    kappa: float | None,
-) -> Model:
-    if (features is None) == (dim is None):
-        raise InvalidArgumentError(
-            "features or dim",
-            "given, one of the two",
-            "neither" if dim is None else "both",
-            "features: numbers that describe a unit, one model an action; dim: the length of each "
-            "action's vector, one model for all.",
-        )
-    noises = _several("noise", noise)
-    effects = [0.2 * float(np.mean(noises))] if effect is None else _several("effect", effect)
-    sample = features if isinstance(features, Sample) else None
-    if dim is not None:
-        length = arguments.integer("dim", dim)
-    elif sample is not None:
-        length = 1 + sample.dim
-    else:
-        length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
-    known = 1.0 if sample is None else sample.kappa
-    return Model(
-        layout="shared" if dim is not None else "block",
-        actions=arguments.integer("actions", actions, at_least=2),
-        dim=length,
-        scenarios=tuple((e, n) for e in effects for n in noises),
-        kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
-        rows=None if sample is None else sample.whitened,
-    )
-
-
-def _several(name: str, value: float | Sequence[float]) -> list[float]:
-    """Return one or more numbers above 0."""
-    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
-    if not len(values) or isinstance(value, str):
-        raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
-    return [arguments.number(name, one, above=0) for one in values]
-
-
-def _optional(name: str, value: float | None) -> float | None:
-    return None if value is None else arguments.number(name, value, at_least=0)
-
-
-def _limits(
-    units: int,
-    min_batch: int,
-    max_batch: int | None,
-    first_batch: int | None,
-    waves: Sequence[int] | None,
-) -> Limits:
-    T = arguments.integer("units", units)
-    if T > MOST_UNITS:
-        raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
-    smallest = arguments.integer("min_batch", min_batch)
-    for name, value in (("max_batch", max_batch), ("first_batch", first_batch)):
-        if value is not None:
-            arguments.integer(name, value)
-    if smallest > T:
-        raise InvalidGridError("min_batch", f"at most units = {T}", smallest)
-    largest = T if max_batch is None else max_batch
-    if first_batch is not None and not smallest <= first_batch <= largest:
-        raise InvalidGridError(
-            "first_batch", f"between {smallest} and {largest}, as every batch", first_batch
-        )
-    if waves is not None:
-        if min_batch != 1 or max_batch is not None or first_batch is not None:
-            raise InvalidArgumentError(
-                "waves", "given without min_batch, max_batch and first_batch", "both"
-            )
-        if not isinstance(waves, Sequence | np.ndarray) or not len(waves):
-            raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
-        sizes = tuple(arguments.integer("waves", wave) for wave in waves)
-        if sum(sizes) != T:
-            raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
-        return Limits(units=T, waves=sizes)
-    return Limits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
-
-
-def _numbers(limits: Limits, batches: int | None, max_batches: int | None) -> list[int]:
-    """Return the table's numbers of batches, with the one asked for among them."""
-    if batches is not None and arguments.integer("batches", batches) > limits.units:
-        raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
-    usual = MAX_BATCHES if limits.waves is None else len(limits.waves)
-    if limits.largest is not None:
-        usual = max(usual, limits.fewest)
-    most = usual if max_batches is None else arguments.integer("max_batches", max_batches)
-    most = min(max(most, batches or 1), limits.units)
-    numbers = {*range(1, min(most, MAX_BATCHES) + 1), most, limits.fewest}
-    doubled = MAX_BATCHES
-    while (doubled := 2 * doubled) < most:
-        numbers.add(doubled)
-    if batches is not None:
-        feasible(limits, [batches])
-        numbers.add(batches)
-    return feasible(limits, sorted(number for number in numbers if number <= most))
-
-
-def _whitened(statistics: Statistics, root: Floats) -> Past:
-    """Return statistics in coordinates in which contexts are standard normal."""
-    inverse = np.linalg.inv(root)
-    return Past(inverse @ statistics.gram @ inverse.T, statistics.moment @ inverse.T)
-
-
-def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
-    """Return the matrix that turns whitened contexts into those of the statistics.
-
-    With features every unit's row is among the statistics, whichever action it got, so that mean
-    and covariance can be read off them.
-    """
-    count, dim = int(statistics.count.sum()), statistics.dim
-    if count <= dim:
-        raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
-    if model.layout == "shared":
-        if covariance is None:
-            raise InvalidArgumentError("covariance", "given with a plan for dim", "none")
-        return _root(arguments.floats("covariance", covariance, (dim, dim)))
-    if covariance is not None:
-        raise InvalidArgumentError("covariance", "given with a plan for dim alone", "one")
-    second = statistics.gram.sum(axis=0) / count
-    if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
-        raise InvalidArgumentError(
-            "statistics",
-            "of rows that begin with the constant 1",
-            f"mean square {second[0, 0]}",
-        )
-    mean = second[1:, 0]
-    root = np.zeros((dim, dim))
-    root[0, 0], root[1:, 0] = 1.0, mean
-    if dim > 1:
-        root[1:, 1:] = _root(second[1:, 1:] - np.outer(mean, mean))
-    return root
-
-
-def _root(covariance: Floats) -> Floats:
-    """Return a root, judged free of the columns' units of measure."""
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    if (scale > 0).all():
-        correlation = covariance / np.outer(scale, scale)
-        if np.linalg.eigvalsh(correlation).min() > 1e-8:
-            return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
-    raise InvalidArgumentError(
-        "statistics",
-        "of features that vary, none of them a combination of others",
-        "some that do not",
-        "Leave constant and redundant columns out, one level of each category among them.",
-    )

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-
-Floats = NDArray[np.float64]
 
 #: A direction with less than this share of the largest variance is taken for none at all.
 NOTHING = 1e-8

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seqbatch import theory
 
 if TYPE_CHECKING:
-    from seqbatch.planning.answer import Plan
+    from seqbatch.planning.result import Plan
 
 
 def describe(plan: "Plan") -> str:

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
+from seqbatch.core.arrays import Bools, Floats, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 First = Literal["fixed", "uniform"]
 Ties = Literal["lowest", "random"]
 Unknown = Literal["zero", "avoid"]
@@ -100,7 +99,7 @@ class State:
     problem: Problem
     batch: int
     evidence: tuple[Statistics, ...]
-    stale: tuple[NDArray[np.bool_], ...]
+    stale: tuple[Bools, ...]
     estimates: tuple[Estimate, ...]
     warned: bool = False
 
@@ -236,11 +235,11 @@ class BasePolicy:
         """Return the groups that the open batch's outcomes enter, and how many enter each."""
         return [(0, state.problem.size(state.batch))]
 
-    def still_used(self, state: State, groups: Integers) -> NDArray[np.bool_]:
+    def still_used(self, state: State, groups: Integers) -> Bools:
         """Say for each group whether an outcome that enters it now has a part in any estimate."""
         return (groups >= 0) & (groups < len(state.evidence))
 
-    def known(self, state: State) -> NDArray[np.bool_]:
+    def known(self, state: State) -> Bools:
         """Say of which models the estimates in use have evidence, shape (models,)."""
         return state.evidence[0].count > 0
 

@@ -17,11 +17,11 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Problem, arguments, least_squares
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
-from seqbatch.policies.base import Floats, GreedyPolicy, Integers, Ranking, State
+from seqbatch.policies.base import GreedyPolicy, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +89,11 @@ class BPE(GreedyPolicy):
         groups = self.group_of(state, np.array([low for low, _ in parts], dtype=np.int64))
         return [(int(g), units) for g, (_, units) in zip(groups, parts, strict=True) if g >= 0]
 
-    def still_used(self, state: State, groups: Integers) -> NDArray[np.bool_]:
+    def still_used(self, state: State, groups: Integers) -> Bools:
         """Say which intervals are still to be fitted: interval m is fitted once, as m closes."""
         return super().still_used(state, groups) & (groups >= state.batch - 1)
 
-    def known(self, state: State) -> NDArray[np.bool_]:
+    def known(self, state: State) -> Bools:
         """Say of which models the interval that the estimate was fitted on has outcomes."""
         return state.evidence[max(state.batch - 2, 0)].count > 0
 

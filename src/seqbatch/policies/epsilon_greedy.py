@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seqbatch.core import Contexts
-from seqbatch.policies.base import Floats, Integers, Ranking, State, pick
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.policies.base import Ranking, State, pick
 from seqbatch.policies.rbgl import RBGL
 
 

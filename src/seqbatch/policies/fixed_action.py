@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqbatch.core import Contexts, Problem, arguments, least_squares
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State
+from seqbatch.policies.base import BasePolicy, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ same gap between the algorithm and its proof.
 
 from dataclasses import dataclass
 
-from seqbatch.core import Contexts, Problem
+from seqbatch.core import Contexts, Problem, kernels
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import Floats, Integers, State
+from seqbatch.policies.base import State
 from seqbatch.policies.sbucb import SBUCB
 
 
@@ -51,8 +52,6 @@ class LinUCB(SBUCB):
         The estimates are refreshed from the evidence at fixed intervals, so that they agree with
         those of `close` to rounding, however long the run.
         """
-        from seqbatch.core import kernels
-
         return self.replayed(
             state, contexts, table, draws, len(contexts), kernels.replay_online_ucb
         )

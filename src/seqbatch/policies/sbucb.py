@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqbatch import theory
-from seqbatch.core import Contexts, Estimate, Problem, Statistics, ridge
-from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.policies.base import LinearPolicy, Ranking, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +163,6 @@ class SBUCB(ConfidencePolicy):
 
         The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
         """
-        from seqbatch.core import kernels
-
         ends = ends_ahead(state, len(contexts))
         kernel = partial(kernels.replay_ucb, ends=ends)
         return self.replayed(state, contexts, table, draws, len(ends), kernel)

@@ -26,8 +26,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.policies.base import Floats, Integers, Ranking, State
+from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, kernels, ridge
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.policies.base import Ranking, State
 from seqbatch.policies.sbucb import ConfidencePolicy, ends_ahead
 
 EXPLORE = ("highest", "widest", "first")
@@ -79,8 +80,6 @@ class SupSBUCB(ConfidencePolicy):
 
     def rank(self, state: State, contexts: Contexts) -> Ranking:
         """Pass all units through the stages, together."""
-        from seqbatch.core import kernels
-
         problem, gamma = state.problem, self.multiplier(state.problem)
         shape = (len(contexts), problem.actions)
         means, widths, criterion = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -129,8 +128,6 @@ class SupSBUCB(ConfidencePolicy):
 
         The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
         """
-        from seqbatch.core import kernels
-
         ends = ends_ahead(state, len(contexts))
         kernel = partial(
             kernels.replay_stages,

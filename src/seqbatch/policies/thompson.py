@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import Floats, Integers, LinearPolicy, Ranking, State, pick
+from seqbatch.policies.base import LinearPolicy, Ranking, State, pick
 
 
 @dataclass(frozen=True, kw_only=True)

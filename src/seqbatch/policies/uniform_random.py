@@ -7,7 +7,8 @@ trial compares with, and the design under which every classical interval is vali
 from dataclasses import dataclass, replace
 
 from seqbatch.core import Contexts, least_squares
-from seqbatch.policies.base import BasePolicy, Floats, Integers, Ranking, State, uniformly
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.policies.base import BasePolicy, Ranking, State, uniformly
 
 
 @dataclass(frozen=True, kw_only=True)

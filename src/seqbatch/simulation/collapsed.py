@@ -26,19 +26,14 @@ from numpy.random import Generator, SeedSequence
 
 from seqbatch import theory
 from seqbatch.core import Contexts, Statistics
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import Environment, Gaussian
 from seqbatch.environments.base import branch, generator
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Policy
 from seqbatch.policies.base import LinearPolicy, Ranking, State
-from seqbatch.simulation.trajectory import (
-    Floats,
-    Integers,
-    Trajectory,
-    diagnostics,
-    problem_of,
-)
+from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
 #: Up to this many units q^2 is summed term by term; beyond, three moments are matched.
 EXACT = 4_096

@@ -9,93 +9,23 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.random import SeedSequence
 
-from seqbatch import grids
 from seqbatch.core import arguments
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import Grid
 from seqbatch.policies import Policy
 from seqbatch.simulation.collapsed import collapses
-from seqbatch.simulation.loop import Method, simulate_together
-from seqbatch.simulation.tasks import Progress, Row, run_tasks
+from seqbatch.simulation.direct import Method, simulate_together
+from seqbatch.simulation.runs import Progress, Row, run_tasks
 
 if TYPE_CHECKING:
     import polars as pl
 
-KINDS = ("uniform", "online", "minimax", "sparse", "geometric", "explicit")
-COUNTS: dict[str, Callable[..., int]] = {
-    "adversarial": grids.adversarial_batches,
-    "stochastic": grids.stochastic_batches,
-    "problem-dependent": grids.problem_dependent_batches,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridRule:
-    """How to make a grid for a horizon: its kind, and how many batches.
-
-    Parameters
-    ----------
-    kind
-        ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
-    batches
-        A number, or a rule: ``"adversarial"``, ``"stochastic"``, ``"problem-dependent"``.
-    divide
-        Divide the number of batches by this, rounding down.
-    scale
-        For the minimax grid; see :func:`seqbatch.grids.minimax`.
-    shares
-        For the explicit grid: the share of all units that each batch ends at, the last one 1.
-
-    Examples
-    --------
-    >>> GridRule(kind="minimax", batches="stochastic", scale=0.4).grid(100_000, 10)
-    Grid(units=100000, batches=2, ends=[4000, 100000])
-    """
-
-    kind: str
-    batches: int | str = 2
-    divide: int = 1
-    scale: float | None = None
-    shares: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        arguments.choice("kind", self.kind, KINDS)
-        shares = tuple(
-            arguments.number("shares", share, above=0, at_most=1) for share in self.shares
-        )
-        if (self.kind == "explicit") != bool(shares) or (shares and shares[-1] != 1):
-            raise InvalidArgumentError(
-                "shares", 'given with kind "explicit" alone, the last one 1', repr(self.shares)
-            )
-        object.__setattr__(self, "shares", shares)
-        if isinstance(self.batches, str):
-            arguments.choice("batches", self.batches, tuple(COUNTS))
-        else:
-            arguments.integer("batches", self.batches)
-        arguments.integer("divide", self.divide)
-
-    def grid(self, units: int, dim: int) -> grids.Grid:
-        """Return the grid for `units` units and the paper's dimension d."""
-        if self.kind == "online":
-            return grids.online(units=units)
-        if self.kind == "explicit":
-            return grids.explicit(round(share * units) for share in self.shares)
-        rule = COUNTS.get(str(self.batches))
-        count = rule(units=units, dim=dim) if rule else int(self.batches)
-        batches = max(1, count // self.divide)
-        if self.kind == "uniform":
-            return grids.uniform(units=units, batches=batches)
-        if self.kind == "sparse":
-            return grids.sparse(units=units, sparsity=dim, batches=batches)
-        if self.kind == "geometric":
-            return grids.geometric(units=units, dim=dim, batches=batches)
-        return grids.minimax(units=units, dim=dim, batches=batches, scale=self.scale)
-
 
 class MakesGrids(Protocol):
-    """A rule of one's own, beside :class:`GridRule`."""
+    """A rule of one's own, beside :class:`~seqbatch.grids.GridRule`."""
 
-    def grid(self, units: int, dim: int) -> grids.Grid:
+    def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""
 
 
@@ -199,7 +129,7 @@ def sweep(
     method, learn_last
         See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line can be.
     jobs, executor, report
-        See :func:`seqbatch.simulation.tasks.run_tasks`.
+        See :func:`seqbatch.simulation.runs.run_tasks`.
     """
     import polars as pl
 

@@ -4,16 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import Estimate, Problem
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Policy
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

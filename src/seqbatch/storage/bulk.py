@@ -8,10 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Floats, Integers
 
 
 class Bulk(Protocol):

@@ -5,17 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import Event, Extent, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _PAGE = 10_000
 
 

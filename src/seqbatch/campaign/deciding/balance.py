@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from seqbatch.core.arrays import Floats, Integers
+
 #: Below this a test says that chance alone is not a likely reason.
 SMALL = 0.001
 #: A count is tested where its variance is at least this many times one unit's largest share in it:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.deciding.draws import Draws
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.assignments import Decided, joined
 from seqbatch.core import Contexts
+from seqbatch.core.arrays import Integers
 from seqbatch.policies import Policy
 from seqbatch.policies.base import pick, uniformly
 
@@ -60,7 +60,7 @@ def _mixed(
     state: Any,
     contexts: Contexts,
     draws: Draws,
-    places: NDArray[np.int64],
+    places: Integers,
 ) -> Decided:
     count, options = len(contexts), len(now.active)
     share, floor = now.spec.randomised, now.floor

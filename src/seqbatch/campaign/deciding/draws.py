@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Floats, Places
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Draws:
     def __len__(self) -> int:
         return len(self.choice)
 
-    def take(self, rows: NDArray[np.intp] | slice) -> "Draws":
+    def take(self, rows: Places | slice) -> "Draws":
         """Return the draws of these units alone."""
         return Draws(self.randomised[rows], self.choice[rows], self.place[rows])
 

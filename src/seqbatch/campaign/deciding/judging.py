@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.tables.columns import MISSING, texts
 from seqbatch.campaign.tables.columns import numbers as parsed
+from seqbatch.core.arrays import Floats, Integers, Places
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 #: The column of an outcome file that may name each unit's wave.
 WAVE = "wave"
 #: Verdicts by number, as rows carry them while they are judged.
@@ -65,7 +63,7 @@ class Judged:
         self.reasons.setdefault(row, reason)
 
     @property
-    def candidates(self) -> NDArray[np.intp]:
+    def candidates(self) -> Places:
         """The rows that nothing speaks against so far."""
         return np.flatnonzero(self.verdicts == TAKEN)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.campaign.deciding.decisions import BLOCK
 from seqbatch.campaign.record.codec import unpack
@@ -13,6 +12,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import UnitChunk
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.core.arrays import Bools
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.policies import Feedback
 from seqbatch.policies.base import BasePolicy
@@ -67,7 +67,7 @@ def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> A
     return state
 
 
-def still_used(now: Situation, state: Any, decided: Decided) -> NDArray[np.bool_]:
+def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
     """Say for each unit whether its outcome, coming now, has a part in any estimate to come."""
     used = now.made_policy().still_used(state, decided.groups)
     if now.spec.model != "shared":

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from seqbatch.campaign.design.spec import RESERVED
 from seqbatch.campaign.tables.columns import numbers
 from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidFileError
 
 #: A text column with more levels than this is hashed into `CELLS` cells.
@@ -122,7 +122,7 @@ class _Column:
     name: str
     values: Any
     missing: bool
-    numbers: NDArray[np.float64] | None
+    numbers: Floats | None
     reason: str = ""
 
     @classmethod

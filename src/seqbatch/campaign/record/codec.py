@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.archive import flatten, unflatten
 from seqbatch.campaign.record.situation import Situation
+from seqbatch.core.arrays import AnyArray
 
 # One thread, so that the same table always gives the same bytes.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -30,7 +30,7 @@ def unpack(content: bytes) -> pa.Table:
 
 def pack_state(state: Any) -> bytes:
     """Return a policy's state as a NumPy archive; the same state gives the same bytes."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     values: dict[str, Any] = {}
     flatten("state", state, arrays, values)
     arrays["values"] = np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)

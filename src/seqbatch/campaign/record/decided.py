@@ -3,13 +3,11 @@
 from collections import OrderedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Extent, Reader
 from seqbatch.campaign.tables.assignments import Decided, joined, widened
-
-Integers = NDArray[np.int64]
+from seqbatch.core.arrays import Integers
 
 
 class EarlierDecisions:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import OutcomeChunk
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Floats, Integers, Places
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
@@ -69,7 +66,7 @@ class Ledger:
         before = np.unique(self.numbers[self.events <= event])
         return known._take(np.flatnonzero(~np.isin(known.numbers, before)))
 
-    def _take(self, rows: NDArray[np.intp]) -> "Ledger":
+    def _take(self, rows: Places) -> "Ledger":
         return Ledger(self.numbers[rows], self.versions[rows], self.values[rows], self.events[rows])
 
     def __len__(self) -> int:

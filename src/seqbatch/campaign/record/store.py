@@ -22,10 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True)

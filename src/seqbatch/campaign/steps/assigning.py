@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
@@ -23,9 +22,9 @@ from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.reading import Source, has_ending, source
 from seqbatch.campaign.tables.units import Units, read_units
 from seqbatch.campaign.tables.writing import Writer
+from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 
-Integers = NDArray[np.int64]
 #: The decisions of no units.
 NOBODY = Decided(
     actions=np.zeros(0, dtype=np.int64),
@@ -153,9 +152,7 @@ class Assigning:
             table=pa.concat_tables(tables) if out is None else None,
         )
 
-    def _batch(
-        self, units: Sequence[str], given: pa.Table
-    ) -> tuple[NDArray[np.intp], Integers, Decided]:
+    def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
         everyone = np.arange(len(units))
         left = self.now.left
@@ -197,7 +194,7 @@ class Assigning:
             joined([piece for piece in pieces if len(piece.actions)] or pieces).take(back),
         )
 
-    def _decide(self, units: Sequence[str], given: pa.Table, fresh: NDArray[np.intp]) -> Decided:
+    def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
         if self._state is None:
             self._state = unpack_state(self._record.content, self.now)
         if len(fresh) < len(units):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
 from seqbatch.campaign.deciding.learning import closed, notes, still_used
@@ -16,6 +15,7 @@ from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Change, Event, Reader, StateRecord, Store
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 #: What is said where a test cannot be made.
@@ -99,12 +99,12 @@ class Tally:
         return self.seen + self.missing
 
     @property
-    def assigned(self) -> NDArray[np.int64]:
+    def assigned(self) -> Integers:
         """Units."""
         return self.seen.counts + self.missing.counts
 
     @property
-    def observed(self) -> NDArray[np.int64]:
+    def observed(self) -> Integers:
         """Outcomes."""
         return self.seen.counts
 

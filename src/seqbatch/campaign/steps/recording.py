@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
@@ -19,10 +18,9 @@ from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store, waves_of
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 NOTHING = "nothing was recorded"
 
 
@@ -140,7 +138,7 @@ class Recording:
             judging.compared(judged, versions, known, correct=self._correct)
         return judged
 
-    def _keep(self, judged: Judged, kept: NDArray[np.intp], lines: Integers) -> None:
+    def _keep(self, judged: Judged, kept: Places, lines: Integers) -> None:
         verdicts = judged.verdicts[kept]
         said = judged.reasons
         reasons = [said.get(row, "") for row in kept.tolist()] if said else [""] * len(kept)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,11 @@ class Decided:
         The part of the evidence that its outcome enters, -1 for none, shape (n,).
     """
 
-    actions: NDArray[np.int64]
+    actions: Integers
     scores: Floats
     probabilities: Floats
-    randomised: NDArray[np.bool_]
-    groups: NDArray[np.int64]
+    randomised: Bools
+    groups: Integers
 
     def table(self) -> pa.Table:
         """Return the decisions as they are stored."""
@@ -59,7 +58,7 @@ class Decided:
             groups=table["group"].to_numpy().astype(np.int64),
         )
 
-    def take(self, rows: NDArray[np.intp]) -> "Decided":
+    def take(self, rows: Places) -> "Decided":
         """Return the decisions of these units alone."""
         return Decided(
             self.actions[rows],
@@ -91,7 +90,7 @@ def widened(decided: Decided, actions: int) -> Decided:
 
 
 def assignments(
-    unit: str, units: Sequence[str], waves: NDArray[np.int64], decided: Decided, names: list[str]
+    unit: str, units: Sequence[str], waves: Integers, decided: Decided, names: list[str]
 ) -> pa.Table:
     """Return the assignments of some units as people get them.
 

@@ -5,12 +5,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arguments import LARGEST
-
-Floats = NDArray[np.float64]
+from seqbatch.core.arrays import Floats
 
 #: No more problems than this are kept of one file: who has so many has one.
 MOST_PROBLEMS = 100_000

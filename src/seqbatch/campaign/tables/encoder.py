@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.design.spec import Action, Features, Hashed, Spec
 from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
+from seqbatch.core.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
 #: Mean and standard deviation of each numeric feature whose scaling is learned.
 Learned = Mapping[str, tuple[float, float]]
 OTHER = "other"
@@ -165,7 +164,7 @@ class Encoder:
             # A column that was constant in the first wave has no scale; it says nothing.
             out[:] = (values - mean) / deviation if deviation > 0 else 0.0
 
-    def _codes(self, name: str, column: Any) -> NDArray[np.int64]:
+    def _codes(self, name: str, column: Any) -> Integers:
         """Return each row's place among the columns of a category."""
         kind = self.features.categorical[name]
         levels = column.dictionary.to_pylist()
@@ -178,7 +177,7 @@ class Encoder:
             table = [known.get(level, missing) for level in levels]
         codes = np.array([*table, missing], dtype=np.int64)
         places = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
-        chosen: NDArray[np.int64] = np.take(codes, places)
+        chosen: Integers = np.take(codes, places)
         return chosen
 
     def _unseen(self, name: str, encoded: Any) -> dict[int, str]:

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from numpy.typing import NDArray
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 #: Rows in one piece: big enough for speed, small enough for memory (25 numbers a row: 13 MB).
@@ -85,7 +85,7 @@ class Source:
             for start in range(0, piece.num_rows, size):
                 yield piece.slice(start, size)
 
-    def rows(self, read: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, read: Integers) -> Integers:
         """Return where rows that were read stand in the file, counting those that were ragged.
 
         Rows of data count from 1, and so do rows that were read.
@@ -95,7 +95,7 @@ class Source:
         passed = np.searchsorted(ragged - np.arange(len(ragged)), read, side="right")
         return read + passed
 
-    def lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lines(self, rows: Integers) -> Integers:
         """Return the lines of rows of data; a CSV file has a header."""
         return rows + 1 if self.file_format == "csv" else rows
 

@@ -11,11 +11,11 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.reading import Source
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
@@ -89,9 +89,7 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         raise InvalidFileError(source.name, sorted(found), NOTHING)
 
 
-def _repeated(
-    unit: str, units: Units, prints: list[NDArray[np.int64]]
-) -> list[tuple[int, str, str]]:
+def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text."""
     every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
     ordered = np.sort(every)

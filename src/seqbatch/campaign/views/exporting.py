@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.events import canonical
@@ -18,8 +17,8 @@ from seqbatch.campaign.tables.assignments import Decided, assignments, no_assign
 from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.writing import Writer
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
 
-Floats = NDArray[np.float64]
 WHAT = ("units", "outcomes", "held", "events")
 
 

@@ -3,13 +3,20 @@
 They are tested against plain twins in ``tests/core/test_kernels.py``; those that replay a whole
 policy, against the oracles and against the policy step by step. None of them checks bounds: callers
 do.
+
+Numba comes in with the first kernel that is asked for, not with this package: ``import seqbatch``
+stays quick, and whoever only makes grids or plans by theorem never waits for a compiler.
 """
 
-from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
-from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
-from seqbatch.core.kernels.points import choose_points
-from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
-from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
+    from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
+    from seqbatch.core.kernels.points import choose_points
+    from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
 
 __all__ = [
     "REFRESH",
@@ -28,3 +35,21 @@ __all__ = [
     "signed_counts",
     "solve",
 ]
+
+FILES = ("batches", "online", "points", "regression", "scoring")
+
+
+if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
+
+    def __getattr__(name: str) -> Any:
+        """Import the files of the kernels, which import numba, and keep what they define here."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        for file in FILES:
+            defined = vars(import_module(f"{__name__}.{file}"))
+            globals().update({kernel: defined[kernel] for kernel in __all__ if kernel in defined})
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

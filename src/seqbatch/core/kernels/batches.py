@@ -2,9 +2,9 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from seqbatch.core.kernels.compiling import OPTIONS, Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.kernels.compiling import OPTIONS
 from seqbatch.core.kernels.regression import accumulate, ridge_cells
 from seqbatch.core.kernels.scoring import means_and_widths
 
@@ -88,11 +88,11 @@ def pass_stage(
     stage: int,
     enough: float,
     explore: int,
-    candidates: NDArray[np.bool_],
+    candidates: Bools,
     units: Integers,
     criterion: Floats,
     stages: Integers,
-    explored: NDArray[np.bool_],
+    explored: Bools,
 ) -> Integers:
     """Apply rules (a), (b), (c) of SupSBUCB to the units still waiting; return who waits on.
 

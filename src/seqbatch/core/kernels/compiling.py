@@ -2,12 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 # Fusing a product and a sum is allowed, reordering sums is not: results must not depend on tiling.
 OPTIONS: dict[str, Any] = {
     "cache": True,

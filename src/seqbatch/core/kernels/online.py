@@ -3,8 +3,9 @@
 import numpy as np
 from numba import njit
 
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.batches import winner
-from seqbatch.core.kernels.compiling import OPTIONS, Floats, Integers
+from seqbatch.core.kernels.compiling import OPTIONS
 from seqbatch.core.kernels.regression import factorise, solve
 
 #: Rank-one updates of a root before it is rebuilt from the gram: far fewer than drift needs.

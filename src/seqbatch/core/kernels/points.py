@@ -3,7 +3,8 @@
 import numpy as np
 from numba import njit
 
-from seqbatch.core.kernels.compiling import OPTIONS, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.kernels.compiling import OPTIONS
 
 
 @njit(**OPTIONS)

@@ -2,9 +2,9 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from seqbatch.core.kernels.compiling import OPTIONS, Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.kernels.compiling import OPTIONS
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -173,7 +173,7 @@ def ridge_cells(
     gram: Floats,
     moment: Floats,
     penalty: float,
-    stale: NDArray[np.bool_],
+    stale: Bools,
     theta: Floats,
     root: Floats,
 ) -> None:
@@ -186,19 +186,20 @@ def ridge_cells(
 
 
 @njit(**OPTIONS)
-def descend(gram: Floats, moment: Floats, penalty: float, theta: Floats) -> None:
+def descend(gram: Floats, moment: Floats, penalty: float, sweeps: int, theta: Floats) -> None:
     """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1, one coordinate at a time.
 
-    `theta` is where it starts and, in place, where it ends: when no coordinate moves the gradient
-    by more than a ten-billionth of the largest moment, or after as many sweeps as anyone would
-    wait for.
+    `theta` is where it starts and, in place, where it ends: after so many sweeps, or when none of
+    them moves the gradient by more than rounding. Whether that is the minimum is for the caller to
+    check: small steps alone do not say so.
     """
     dim = len(theta)
     largest = 0.0
     for j in range(dim):
         largest = max(largest, abs(moment[j]))
+    # Kept up to date with every step instead of computed for each: a row instead of a product.
     gradient = moment - gram @ theta
-    for _ in range(100_000):
+    for _ in range(sweeps):
         moved = 0.0
         for j in range(dim):
             curvature = gram[j, j]
@@ -215,5 +216,5 @@ def descend(gram: Floats, moment: Floats, penalty: float, theta: Floats) -> None
                 for i in range(dim):
                     gradient[i] -= gram[i, j] * change
                 moved = max(moved, abs(change) * curvature)
-        if moved <= 1e-10 * largest:
+        if moved <= EPSILON * largest:
             return

@@ -8,9 +8,9 @@ BLAS threads. A triangular root needs half the products of a full matrix, which 
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from seqbatch.core.kernels.compiling import OPTIONS, Floats
+from seqbatch.core.arrays import Bytes, Floats
+from seqbatch.core.kernels.compiling import OPTIONS
 
 TILE = 64
 # Lanes come in whole steps of the compiled loop, so that no lane falls to its scalar remainder.
@@ -182,7 +182,7 @@ def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) 
 
 
 @njit(**OPTIONS)
-def signed_counts(codes: NDArray[np.uint8], out: Floats) -> None:
+def signed_counts(codes: Bytes, out: Floats) -> None:
     """Add to each row of out, at the place that a code's low bits name, its sign (high bit: -1)."""
     for t in range(codes.shape[0]):
         for c in range(codes.shape[1]):

@@ -13,16 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.simulation.ensemble import (
-    Draws,
-    Floats,
-    Integers,
-    Past,
-    Rates,
-    least_squares,
-    solve,
-    wishart_factors,
-)
+from seqbatch.core import kernels
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.planning.trials.draws import Draws, wishart_factors
+from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
 
 #: What the kept normals are used for.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
@@ -112,8 +106,6 @@ class BlockEnsemble:
 
     def _choose(self, batch: int, estimate: Floats | None, used: int = 0) -> "_Choice":
         """Let the points choose by the estimate, or uniformly where there is none."""
-        from seqbatch.core import kernels
-
         trials, actions, dim = self.theta.shape
         truth = self.theta[:, 1:] - self.theta[:, :1]
         guess = np.zeros_like(truth) if estimate is None else estimate[:, 1:] - estimate[:, :1]

@@ -1,14 +1,8 @@
-"""Many greedy trials at once, at a cost that does not depend on the number of units.
-
-An ensemble is a set of trials of one Gaussian model, each with a true parameter of its own. It
-answers what a grid would cost: for every trial and batch, the expected regret of a unit given the
-estimate that the batch is run with. A first batch is uniform (every action as likely), the others
-follow least squares on all data so far. Contexts are never drawn unit by unit: the sums over a
-batch are drawn as such (:mod:`seqbatch.simulation.collapsed` says how), for all trials together.
+"""Draws that are kept: standard normals by purpose and batch, and what is made of them.
 
 All randomness is drawn once and kept, by trial and batch number. Two grids are therefore compared
 on common random numbers, and a trial's regret is a continuous function of the batches' ends, as an
-optimiser wants it. Contexts are whitened: with least squares, their covariance changes nothing.
+optimiser wants it.
 """
 
 from dataclasses import dataclass
@@ -16,50 +10,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import NDArray
 
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 KEPT = 8
 #: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty): to
 #: about a thousandth, as far out as 3.5 standard deviations.
 MANY = 100
-
-
-@dataclass(frozen=True, eq=False)
-class Past:
-    """What is known when a campaign under way is planned anew, in whitened coordinates.
-
-    Parameters
-    ----------
-    gram
-        Sum of x x' for each model, shape (models, dim, dim).
-    moment
-        Sum of reward times x for each model, shape (models, dim).
-    """
-
-    gram: Floats
-    moment: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """What a unit of each batch costs, in each trial.
-
-    Parameters
-    ----------
-    regret
-        The expected regret of one unit, shape (trials, batches).
-    best
-        The probability that a unit gets its best action, shape (trials, batches).
-    """
-
-    regret: Floats
-    best: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +81,3 @@ def wishart_factors(normals: Floats, diagonal: Floats, freedom: Floats) -> Float
     places = np.arange(dim)
     factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
     return factors
-
-
-def least_squares(gram: Floats, moment: Floats) -> Floats:
-    """Return the solutions, shape (..., dim); nearly those of least norm where rank is missing."""
-    dim = gram.shape[-1]
-    size = np.trace(gram, axis1=-2, axis2=-1)[..., None, None] + 1e-300
-    return solve(gram + 1e-10 * size * np.eye(dim), moment)
-
-
-def solve(matrices: Floats, vectors: Floats) -> Floats:
-    """Return the solutions of many systems, shapes (..., dim, dim) and (..., dim)."""
-    solutions: Floats = np.asarray(np.linalg.solve(matrices, vectors[..., None]), dtype=np.float64)
-    return solutions[..., 0]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 
@@ -177,7 +178,8 @@ def _claim(out: Path, declaration: object) -> Path:
             f"{out}, which holds another run",
             "Choose another folder, or remove this one.",
         )
-    _replace(file, lambda partial: partial.write_text(text, encoding="utf-8"))
+    with atomically(file) as partial:
+        partial.write_text(text, encoding="utf-8")
     return parts
 
 
@@ -196,16 +198,5 @@ def _part(parts: Path, name: str) -> Path:
 
 
 def _write(table: "pl.DataFrame", path: Path) -> None:
-    _replace(path, lambda partial: table.write_parquet(partial))
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file beside its place and move it there, so that it is whole or absent."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        write(partial)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomically(path) as partial:
+        table.write_parquet(partial)

@@ -12,16 +12,10 @@ from functools import cache
 import numpy as np
 
 from seqbatch import theory
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
+from seqbatch.planning.trials.greedy import Past, Rates, least_squares
 from seqbatch.simulation.collapsed import squared_maximum_moments
-from seqbatch.simulation.ensemble import (
-    Draws,
-    Floats,
-    Past,
-    Rates,
-    chi_squares,
-    least_squares,
-    wishart_factors,
-)
 
 #: What the kept normals are used for.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)

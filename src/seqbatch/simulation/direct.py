@@ -7,18 +7,13 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from seqbatch.core import Contexts, Problem, arguments
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Feedback, Policy
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
-from seqbatch.simulation.trajectory import (
-    Floats,
-    Integers,
-    Trajectory,
-    diagnostics,
-    problem_of,
-)
+from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
 Method = Literal["auto", "direct", "collapsed"]
 

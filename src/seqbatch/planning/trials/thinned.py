@@ -14,7 +14,8 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import Contexts, Layout, Problem, Statistics
-from seqbatch.policies.base import Floats, LinearPolicy
+from seqbatch.core.arrays import Floats
+from seqbatch.policies.base import LinearPolicy
 
 
 @dataclass(frozen=True, eq=False)

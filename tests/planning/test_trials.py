@@ -11,12 +11,13 @@ from scipy import stats
 from seqbatch import grids
 from seqbatch.core import kernels
 from seqbatch.errors import RankDeficiencyWarning
+from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
+from seqbatch.planning.trials.greedy import Past, least_squares
+from seqbatch.planning.trials.shared import SharedEnsemble, agreements
+from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
 from seqbatch.simulation import simulate
-from seqbatch.simulation.block_ensemble import BlockEnsemble
-from seqbatch.simulation.ensemble import Draws, Past, chi_squares, least_squares, wishart_factors
-from seqbatch.simulation.shared_ensemble import SharedEnsemble, agreements
-from seqbatch.simulation.thinned import ThinnedTrial
 
 GREEDY = SBPE(first="uniform", ties="random")
 

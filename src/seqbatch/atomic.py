@@ -1,0 +1,38 @@
+"""Files written whole or not at all."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a path to write to; it becomes `target` when the block ends, and vanishes if it fails.
+
+    Whoever looks at `target`, at any time and after any crash, sees the old file or the new one.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     target = Path(folder) / "note.txt"
+    ...     with atomically(target) as partial:
+    ...         _ = partial.write_text("whole")
+    ...     target.read_text(), len(list(Path(folder).iterdir()))
+    ('whole', 1)
+    """
+    target = Path(target)
+    # In the same folder, since only a rename within one file system is atomic; with names that two
+    # processes or threads that write the same target do not share.
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    partial = target.with_name(f"{target.name}.{writer}.partial")
+    try:
+        yield partial
+        # Without this, a power cut soon after the rename can leave the new name on an empty file.
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""A rule that makes a grid for any horizon: its kind, and how many batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import paper
+from seqbatch.grids.grid import Grid, explicit
+
+KINDS = ("uniform", "online", "minimax", "sparse", "geometric", "explicit")
+COUNTS: dict[str, Callable[..., int]] = {
+    "adversarial": paper.adversarial_batches,
+    "stochastic": paper.stochastic_batches,
+    "problem-dependent": paper.problem_dependent_batches,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRule:
+    """How to make a grid for a horizon: its kind, and how many batches.
+
+    Parameters
+    ----------
+    kind
+        ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
+    batches
+        A number, or a rule: ``"adversarial"``, ``"stochastic"``, ``"problem-dependent"``.
+    divide
+        Divide the number of batches by this, rounding down.
+    scale
+        For the minimax grid; see :func:`~seqbatch.grids.minimax`.
+    shares
+        For the explicit grid: the share of all units that each batch ends at, the last one 1.
+
+    Examples
+    --------
+    >>> GridRule(kind="minimax", batches="stochastic", scale=0.4).grid(100_000, 10)
+    Grid(units=100000, batches=2, ends=[4000, 100000])
+    """
+
+    kind: str
+    batches: int | str = 2
+    divide: int = 1
+    scale: float | None = None
+    shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        arguments.choice("kind", self.kind, KINDS)
+        shares = tuple(
+            arguments.number("shares", share, above=0, at_most=1) for share in self.shares
+        )
+        if (self.kind == "explicit") != bool(shares) or (shares and shares[-1] != 1):
+            raise InvalidArgumentError(
+                "shares", 'given with kind "explicit" alone, the last one 1', repr(self.shares)
+            )
+        object.__setattr__(self, "shares", shares)
+        if isinstance(self.batches, str):
+            arguments.choice("batches", self.batches, tuple(COUNTS))
+        else:
+            arguments.integer("batches", self.batches)
+        arguments.integer("divide", self.divide)
+
+    def grid(self, units: int, dim: int) -> Grid:
+        """Return the grid for `units` units and the paper's dimension d."""
+        if self.kind == "online":
+            return paper.online(units=units)
+        if self.kind == "explicit":
+            return explicit(round(share * units) for share in self.shares)
+        rule = COUNTS.get(str(self.batches))
+        count = rule(units=units, dim=dim) if rule else int(self.batches)
+        batches = max(1, count // self.divide)
+        if self.kind == "uniform":
+            return paper.uniform(units=units, batches=batches)
+        if self.kind == "sparse":
+            return paper.sparse(units=units, sparsity=dim, batches=batches)
+        if self.kind == "geometric":
+            return paper.geometric(units=units, dim=dim, batches=batches)
+        return paper.minimax(units=units, dim=dim, batches=batches, scale=self.scale)

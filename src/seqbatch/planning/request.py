@@ -1,0 +1,190 @@
+"""A request: what was asked for, checked, with the trials that answer it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.limits import Limits, feasible
+from seqbatch.planning.model import Model
+from seqbatch.planning.sample import Sample
+from seqbatch.planning.trials import Trials
+
+GridKind = Literal["tuned", "paper"]
+
+#: How far the table goes where nobody says; beyond, it has every doubling.
+MAX_BATCHES = 8
+#: More units than these are not counted exactly.
+MOST_UNITS = 10**15
+#: Grids are tuned on some trials and judged on others.
+TUNING, JUDGING = 1, 2
+#: How many trials there are of each: this over the dimension, within bounds. In many dimensions
+#: trials differ less; in few, rare trials that learn nothing more must be among them.
+TRIALS = {
+    (TUNING, "shared"): (640, 32, 128),
+    (TUNING, "block"): (640, 32, 128),
+    (JUDGING, "shared"): (10_240, 128, 2_048),
+    (JUDGING, "block"): (3_840, 128, 512),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was asked for, checked; and what it costs.
+
+    Parameters
+    ----------
+    model, limits
+        The world, and what the user allows.
+    numbers
+        The numbers of batches in the table.
+    batches
+        The number asked for, if any.
+    kind
+        Tuned grids or the paper's.
+    batch_cost, within, seed, sample
+        See :func:`seqbatch.planning.plan`.
+    """
+
+    model: Model
+    limits: Limits
+    numbers: Sequence[int]
+    batches: int | None
+    kind: GridKind
+    batch_cost: float | None
+    within: float
+    seed: int
+    sample: Sample | None
+
+    @cached_property
+    def tuning(self) -> Trials:
+        """The trials that grids are tuned on."""
+        return self._ensemble(TUNING)
+
+    @cached_property
+    def judging(self) -> Trials:
+        """The trials that grids are judged on."""
+        return self._ensemble(JUDGING)
+
+    @cached_property
+    def possible(self) -> float:
+        """What a perfect assignment gains over a random one, in all, by what is known."""
+        if self.model.past is None:
+            return self.limits.units * self.model.effect
+        ignorant = replace(self.judging, past=None)
+        return self.limits.units * float(ignorant.rates([1]).regret.mean())
+
+    def _ensemble(self, purpose: int) -> Trials:
+        total, least, most = TRIALS[purpose, self.model.layout]
+        trials = min(most, max(least, total // self.model.dim))
+        return self.model.ensemble(trials, seed=10 * self.seed + purpose)
+
+    @property
+    def least_first(self) -> int:
+        """The smallest first batch worth a look: as many units as there are parameters."""
+        models = 1 if self.model.layout == "shared" else self.model.actions
+        return max(2, min(models * self.model.dim, self.limits.units // 4))
+
+
+def model_of(
+    actions: int,
+    features: int | Sample | None,
+    dim: int | None,
+    effect: float | Sequence[float] | None,
+    noise: float | Sequence[float],
+    kappa: float | None,
+) -> Model:
+    """Return the world that :func:`~seqbatch.planning.plan`'s arguments describe."""
+    if (features is None) == (dim is None):
+        raise InvalidArgumentError(
+            "features or dim",
+            "given, one of the two",
+            "neither" if dim is None else "both",
+            "features: numbers that describe a unit, one model an action; dim: the length of each "
+            "action's vector, one model for all.",
+        )
+    noises = _several("noise", noise)
+    effects = [0.2 * float(np.mean(noises))] if effect is None else _several("effect", effect)
+    sample = features if isinstance(features, Sample) else None
+    if dim is not None:
+        length = arguments.integer("dim", dim)
+    elif sample is not None:
+        length = 1 + sample.dim
+    else:
+        length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
+    known = 1.0 if sample is None else sample.kappa
+    return Model(
+        layout="shared" if dim is not None else "block",
+        actions=arguments.integer("actions", actions, at_least=2),
+        dim=length,
+        scenarios=tuple((e, n) for e in effects for n in noises),
+        kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
+        rows=None if sample is None else sample.whitened,
+    )
+
+
+def _several(name: str, value: float | Sequence[float]) -> list[float]:
+    """Return one or more numbers above 0."""
+    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
+    if not len(values) or isinstance(value, str):
+        raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
+    return [arguments.number(name, one, above=0) for one in values]
+
+
+def limits_of(
+    units: int,
+    min_batch: int,
+    max_batch: int | None,
+    first_batch: int | None,
+    waves: Sequence[int] | None,
+) -> Limits:
+    """Return what :func:`~seqbatch.planning.plan`'s arguments allow of the batches."""
+    T = arguments.integer("units", units)
+    if T > MOST_UNITS:
+        raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
+    smallest = arguments.integer("min_batch", min_batch)
+    for name, value in (("max_batch", max_batch), ("first_batch", first_batch)):
+        if value is not None:
+            arguments.integer(name, value)
+    if smallest > T:
+        raise InvalidGridError("min_batch", f"at most units = {T}", smallest)
+    largest = T if max_batch is None else max_batch
+    if first_batch is not None and not smallest <= first_batch <= largest:
+        raise InvalidGridError(
+            "first_batch", f"between {smallest} and {largest}, as every batch", first_batch
+        )
+    if waves is not None:
+        if min_batch != 1 or max_batch is not None or first_batch is not None:
+            raise InvalidArgumentError(
+                "waves", "given without min_batch, max_batch and first_batch", "both"
+            )
+        if not isinstance(waves, Sequence | np.ndarray) or not len(waves):
+            raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
+        sizes = tuple(arguments.integer("waves", wave) for wave in waves)
+        if sum(sizes) != T:
+            raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
+        return Limits(units=T, waves=sizes)
+    return Limits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
+
+
+def numbers_of(limits: Limits, batches: int | None, max_batches: int | None) -> list[int]:
+    """Return the table's numbers of batches, with the one asked for among them."""
+    if batches is not None and arguments.integer("batches", batches) > limits.units:
+        raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
+    usual = MAX_BATCHES if limits.waves is None else len(limits.waves)
+    if limits.largest is not None:
+        usual = max(usual, limits.fewest)
+    most = usual if max_batches is None else arguments.integer("max_batches", max_batches)
+    most = min(max(most, batches or 1), limits.units)
+    numbers = {*range(1, min(most, MAX_BATCHES) + 1), most, limits.fewest}
+    doubled = MAX_BATCHES
+    while (doubled := 2 * doubled) < most:
+        numbers.add(doubled)
+    if batches is not None:
+        feasible(limits, [batches])
+        numbers.add(batches)
+    return feasible(limits, sorted(number for number in numbers if number <= most))

@@ -1,0 +1,143 @@
+"""The lasso from statistics alone: the literal oracle, and the conditions of optimality."""
+
+import numpy as np
+import pytest
+from sklearn import linear_model
+
+from seqbatch.core import Statistics, kernels, lasso
+from tests.oracles.greedy import lasso_by_coordinates
+
+random = np.random.default_rng(0)
+
+
+def observed(rows, rewards, cells=None, number=1):
+    cells = np.zeros(len(rows), dtype=np.int64) if cells is None else cells
+    return Statistics.zero(number, rows.shape[1]).add(rows, rewards, cells)
+
+
+def check_optimal(statistics, penalty, units, *, rtol=1e-6):
+    """Check the conditions of optimality, which are enough: the problem is convex."""
+    theta = lasso(statistics, penalty, units=units).theta[0]
+    gram, moment = statistics.gram[0] / units, statistics.moment[0] / units
+    gradient = moment - gram @ theta
+    slack = rtol * (penalty + np.abs(moment))
+    active = theta != 0
+    assert (np.abs(gradient) <= penalty + slack).all()
+    assert (np.abs(gradient - penalty * np.sign(theta)) <= slack)[active].all()
+    return theta
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.01, 0.2, 100.0])
+def test_lasso(penalty):
+    rows = random.standard_normal((60, 7))
+    rewards = rows @ [1, 0, 0, -2, 0, 0.1, 0] + 0.1 * random.standard_normal(60)
+    estimate = lasso(observed(rows, rewards), penalty, units=60)
+    expected = lasso_by_coordinates(rows, rewards, penalty)
+    np.testing.assert_allclose(estimate.theta[0], expected, atol=1e-8)
+    assert estimate.rank[0] == np.count_nonzero(np.abs(expected) > 1e-12)
+
+
+def test_lasso_of_blocks_is_that_of_the_long_parameter():
+    rows, cells = random.standard_normal((80, 3)), random.integers(0, 2, 80)
+    rewards = random.standard_normal(80)
+    long = np.zeros((80, 6))
+    for t in range(80):
+        long[t, 3 * cells[t] : 3 * cells[t] + 3] = rows[t]
+    blocks = lasso(observed(rows, rewards, cells, 2), 0.05, units=80)
+    np.testing.assert_allclose(
+        blocks.theta.ravel(), lasso_by_coordinates(long, rewards, 0.05), atol=1e-9
+    )
+
+
+def test_lasso_beyond_five_hundred_steps():
+    rows = random.standard_normal((1_500, 520))
+    rewards = rows @ random.standard_normal(520)
+    statistics = observed(rows, rewards)
+    theta = lasso(statistics, 1e-4, units=1_500).theta[0]
+    slope = (statistics.moment[0] - statistics.gram[0] @ theta) / 1_500
+    assert np.count_nonzero(theta) > 500
+    assert np.abs(slope).max() <= 1e-4 * (1 + 1e-6)
+    np.testing.assert_allclose(slope[theta != 0], 1e-4 * np.sign(theta[theta != 0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_lasso_at_any_scale(scale):
+    rows, rewards = random.standard_normal((60, 4)), random.standard_normal(60)
+    plain = lasso(observed(rows, rewards), 0.05, units=60).theta
+    scaled = lasso(observed(scale * rows, rewards), 0.05 * scale, units=60).theta
+    np.testing.assert_allclose(scaled * scale, plain, rtol=1e-9)
+
+
+def designed(kind, rng, dim):
+    x = rng.standard_normal((2 * dim + 50, dim))
+    depends = x[:, 0] - x[:, 1]
+    return {
+        "plain": x,
+        "correlated": x + 4 * rng.standard_normal((len(x), 1)),
+        "nearly dependent": np.column_stack([x[:, :-1], depends + 1e-5 * x[:, -1]]),
+        "dependent": np.column_stack([x[:, :-1], depends]),
+        "the same twice": np.column_stack([x[:, :-1], x[:, 0]]),
+        "far from the origin": np.abs(x) + 5,
+        "scales": x * np.logspace(0, -6, dim),
+        "few rows": x[: dim // 2],
+    }[kind]
+
+
+DESIGNS = (
+    "plain", "correlated", "nearly dependent", "dependent", "the same twice",
+    "far from the origin", "scales", "few rows",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("penalty", [0.3, 1e-2, 1e-4, 0.0])
+@pytest.mark.parametrize("dim", [6, 30])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_conditions_hold_on_hard_designs(design, dim, penalty):
+    rng = np.random.default_rng([dim, len(design)])
+    rows = designed(design, rng, dim)
+    rewards = rows @ (rng.standard_normal(dim) * (rng.random(dim) < 0.5))
+    rewards = rewards + 0.5 * rng.standard_normal(len(rows))
+    check_optimal(observed(rows, rewards), penalty, len(rows))
+
+
+def slow_design():
+    """Return few rows of many regressors: thousands of sweeps at a small penalty."""
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((20, 40))
+    return observed(rows, rows @ rng.standard_normal(40) + rng.standard_normal(20))
+
+
+def test_the_path_takes_over_where_coordinates_are_slow(monkeypatch):
+    calls, whole = [], linear_model.lars_path_gram
+
+    def counting(**arguments):
+        calls.append(1)
+        return whole(**arguments)
+
+    monkeypatch.setattr(linear_model, "lars_path_gram", counting)
+    check_optimal(slow_design(), 1e-5, 20)
+    assert calls
+
+
+def test_coordinates_go_on_where_the_path_stops_early(monkeypatch):
+    whole, sweeps, plain = linear_model.lars_path_gram, [], kernels.descend
+
+    def stopping(**arguments):
+        return whole(**{**arguments, "alpha_min": 3 * arguments["alpha_min"]})
+
+    def counting(gram, moment, penalty, number, theta):
+        sweeps.append(number)
+        plain(gram, moment, penalty, number, theta)
+
+    monkeypatch.setattr(linear_model, "lars_path_gram", stopping)
+    monkeypatch.setattr(kernels, "descend", counting)
+    check_optimal(slow_design(), 1e-3, 20)
+    assert max(sweeps) > 1_000
+
+
+def test_easy_problems_take_no_path(monkeypatch):
+    monkeypatch.setattr(linear_model, "lars_path_gram", None)
+    rows = random.standard_normal((200, 10))
+    rewards = rows @ random.standard_normal(10) + random.standard_normal(200)
+    theta = check_optimal(observed(rows, rewards), 0.05, 200, rtol=1e-12)
+    np.testing.assert_allclose(theta, lasso_by_coordinates(rows, rewards, 0.05), atol=1e-12)

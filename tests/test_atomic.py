@@ -1,0 +1,43 @@
+"""A file is the old one or the new one, and nothing else is left in its folder."""
+
+import os
+
+import pytest
+
+from seqbatch.atomic import atomically
+
+
+def test_the_new_file_takes_the_place_of_the_old_one(tmp_path):
+    target = tmp_path / "file"
+    target.write_text("old")
+    with atomically(target) as partial:
+        partial.write_text("new")
+        assert partial.parent == tmp_path
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def _interrupted(target):
+    with atomically(target) as partial:
+        partial.write_text("half")
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("target", ["file", "missing"])
+def test_a_block_that_fails_changes_nothing(tmp_path, target):
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(tmp_path / target)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_disk_that_fails_changes_nothing(tmp_path, monkeypatch):
+    target = tmp_path / "file"
+    target.write_text("old")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"), atomically(target) as partial:
+        partial.write_text("new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
