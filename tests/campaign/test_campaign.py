@@ -107,7 +107,7 @@ def test_a_full_wave_says_how_many_fit(store, tmp_path):
 def test_close_is_refused_below_the_share(store):
     campaign = created(store)
     table = campaign.assign(units(250)).table
-    with pytest.raises(CampaignStateError, match="takes 50 more units"):
+    with pytest.raises(CampaignStateError, match="room for 50 more units"):
         campaign.close()
     campaign.assign(units(50, start=250))
     campaign.record(outcomes(table))

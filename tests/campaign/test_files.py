@@ -188,7 +188,7 @@ def test_pipes(campaign, monkeypatch, capfdbinary):
     campaign.assign("-", out="-")
     shown = capfdbinary.readouterr().out
     assert shown.count(b"\n") == 6
-    assert shown.startswith(b"id,action,batch,score,probability,randomised,p(none)")
+    assert shown.startswith(b"id,action,wave,score,probability,randomised,p(none)")
 
 
 def test_files_that_cannot_be(campaign, tmp_path):

@@ -79,7 +79,7 @@ def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):
 
 def test_the_wrong_wave_is_quarantined(store):
     campaign, rows = assigned(store)
-    result = campaign.record(rows[:2].with_columns(batch=pl.Series([1, 2])))
+    result = campaign.record(rows[:2].with_columns(wave=pl.Series([1, 2])))
     assert counts(result) == (1, 0, 0, 1)
     assert result.held[0][3] == "wrong wave: the unit was assigned in 1, the row says 2"
 
@@ -200,9 +200,9 @@ def test_a_held_value_that_cannot_be_read_is_none(store, tmp_path):
 
 def test_a_wave_that_cannot_be_read_is_quarantined(store):
     campaign, rows = assigned(store)
-    result = campaign.record(rows[:4].with_columns(batch=pl.Series(["1", "two", "", None])))
+    result = campaign.record(rows[:4].with_columns(wave=pl.Series(["1", "two", "", None])))
     assert counts(result) == (3, 0, 0, 1)
-    assert result.held[0][3] == "batch must be a wave's number; received 'two'"
+    assert result.held[0][3] == "wave must be a wave's number; received 'two'"
 
 
 @pytest.mark.parametrize("column", ["visit", "wave"])
@@ -236,7 +236,7 @@ def test_a_held_row_claims_no_outcome_id(store):
 
 def test_columns_called_as_those_of_an_export(store, tmp_path):
     campaign, rows = assigned(store, outcome="wave", reward={"column": "reason"})
-    frame = rows[:2].rename({"visit": "reason"}).with_columns(batch=pl.Series(["x1", "x2"]))
+    frame = rows[:2].rename({"visit": "reason"}).with_columns(wave=pl.Series(["x1", "x2"]))
     assert counts(campaign.record(frame)) == (2, 0, 0, 0)
     campaign.export(tmp_path / "o.parquet", what="outcomes")
     shown = pl.read_parquet(tmp_path / "o.parquet")

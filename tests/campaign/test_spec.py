@@ -33,7 +33,12 @@ sizes = [10, 20]
 def test_a_good_one():
     spec = parse_spec(GOOD)
     assert [action.name for action in spec.actions] == ["none", "mail"]
-    assert (spec.unit, spec.missing, spec.floor, spec.model) == ("unit", 0.9, 0.0, "per-action")
+    assert (spec.unit, spec.required_outcomes, spec.floor, spec.model) == (
+        "unit",
+        0.9,
+        0.0,
+        "per-action",
+    )
     policy = chosen_policy(spec, None)
     assert policy == {"kind": "SBPE", "first": "uniform", "ties": "random"}
 

@@ -63,7 +63,7 @@ def test_a_whole_campaign(folder):
     assert "60 accepted" in run("record", "spring", "o1.csv").stdout
     shown = run("close", "spring").stdout
     assert "Wave 1 closed (event 4)" in shown
-    assert "Actions given as often as the logged probabilities say: p =" in shown
+    assert "Allocation matches the logged probabilities (p =" in shown
     units(45, start=60).write_csv("more.csv")
     refused = run("assign", "spring", "more.csv", "--out", "a2.csv", code=3)
     assert "room for 40 more units; the file has 45 new" in refused.stderr
@@ -122,7 +122,7 @@ def test_pipes(folder):
     text = Path("units.csv").read_text(encoding="utf-8")
     result = run("assign", "spring", "-", "--out", "-", stdin=text)
     assert result.stdout.count("\n") == 61
-    assert result.stdout.startswith("id,action,batch")
+    assert result.stdout.startswith("id,action,wave")
     assert "60 units assigned" in result.stderr
     assert folder.exists()
 
@@ -234,7 +234,7 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     pl.read_csv("o1.csv", infer_schema=False)[:58].write_csv("most.csv")
     run("record", "spring", "most.csv")
     run("close", "spring")
-    assert "no estimate is to come for them" in run("record", "spring", "o1.csv").stdout
+    assert "no later estimate will use them" in run("record", "spring", "o1.csv").stdout
     shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
     assert shown.startswith("No unit was assigned anew, 60 had their answer already; written to")
     assert folder.exists()
@@ -276,6 +276,4 @@ def test_the_control_is_marked(folder):
     assert [row["difference"] is None for row in rows] == [True, False, False]
     shown = run("status", "spring").stdout
     assert "(control)" in " ".join(shown.split())
-    assert "Outcomes missing alike under every action: too few to test." in run(
-        "close", "spring"
-    ).stdout.replace("\n", " ")
+    assert "Missing outcomes: too few to test." in run("close", "spring").stdout.replace("\n", " ")

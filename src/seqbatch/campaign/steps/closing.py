@@ -20,7 +20,7 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 #: What is said where a test cannot be made.
 UNTESTED = {
-    "missingness": "too few outcomes are missing to test whether they differ by action",
+    "missingness": "too few missing outcomes to test whether they differ by action",
     "allocation": "too few units to test the allocation against the logged probabilities",
 }
 
