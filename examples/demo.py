@@ -38,7 +38,7 @@ actions = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
 control = "No E-Mail"
 randomised = 0.1
 floor = 0.02
-missing = 0.25    # a replay knows the outcome of about one customer in three
+required_outcomes = 0.25    # a replay knows the outcome of about one customer in three
 
 [reward]
 column = "visit"

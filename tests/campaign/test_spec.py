@@ -1,4 +1,4 @@
-"""Declarations: what is refused, in words that quote the line."""
+"""Specs: what is refused, in words that quote the line."""
 
 import re
 import tomllib
@@ -40,6 +40,7 @@ def test_a_good_one():
         "per-action",
     )
     policy = chosen_policy(spec, None)
+    assert policy.pop("unknown") == "avoid"
     assert policy == {"kind": "SBPE", "first": "uniform", "ties": "random"}
 
 
@@ -131,7 +132,8 @@ def test_greedy_policies_avoid_what_they_know_nothing_of():
 )
 def test_settings_that_were_renamed_are_refused_with_their_new_name(old, new):
     name = old.partition(" ")[0]
-    with pytest.raises(InvalidSpecError, match=f"{name} is called {new} now"):
+    message = f"(?s){name}: it is called {new} now.*line 1: {old}"
+    with pytest.raises(InvalidSpecError, match=message):
         parse_spec(f"{old}\n{GOOD}")
 
 

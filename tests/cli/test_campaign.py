@@ -68,7 +68,7 @@ def test_a_whole_campaign(folder):
     refused = run("assign", "spring", "more.csv", "--out", "a2.csv", code=3)
     assert "room for 40 more units; the file has 45 new" in refused.stderr
     shown = run("assign", "spring", "more.csv", "--out", "a2.csv", "--partial").stdout
-    assert "5 units found no room; written to rest.csv." in shown
+    assert "5 units did not fit in this wave; written to rest.csv." in shown
     assert len(pl.read_csv("rest.csv")) == 5
     wave(2)
     run("record", "spring", "o2.csv")
@@ -78,7 +78,7 @@ def test_a_whole_campaign(folder):
     assert status["condition"] == "finished"
     assert "weighted mean" in run("status", "spring").stdout
     assert "control" not in run("status", "spring").stdout
-    assert "Everything is as it was signed." in run("verify", "spring").stdout
+    assert "Verified: no discrepancies." in run("verify", "spring").stdout
     assert said("verify", "spring")["sound"] is True
     assert said("list")[0]["events"] == 7
     assert said("show-event", "spring", "1")["payload"]["spec"]["seed"] == 7
@@ -236,7 +236,7 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     run("close", "spring")
     assert "no later estimate will use them" in run("record", "spring", "o1.csv").stdout
     shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
-    assert shown.startswith("No unit was assigned anew, 60 had their answer already; written to")
+    assert shown.startswith("No new units were assigned, 60 already had theirs; written to")
     assert folder.exists()
 
 

@@ -192,14 +192,6 @@ class Spec(Part):
     required_outcomes: float = Field(default=0.9, ge=0, le=1)
     on_unseen_category: Literal["error", "other"] = "error"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, declared: Any) -> Any:
-        for old, new in RENAMED.items():
-            if isinstance(declared, dict) and old in declared:
-                raise ValueError(f"{old} is called {new} now; rename it")
-        return declared
-
     @field_validator("actions")
     @classmethod
     def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seqbatch.campaign.design.spec import Spec
+from seqbatch.campaign.design.spec import RENAMED, Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
 #: Words that Pydantic puts into a place where there are several forms.
@@ -55,6 +55,8 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
         problems = []
         for found in error.errors():
             place = tuple(part for part in found["loc"] if part not in FORMS)
+            if new := RENAMED.get(str(place[0])) if place else None:
+                found["msg"] = f"it is called {new} now; rename it"
             label = ".".join(str(part) for part in place) or "the whole"
             reason = found["msg"].removeprefix("Value error, ")
             problems.append(f"  {label}: {reason}{_quoted(text, _line_of(text, place))}")

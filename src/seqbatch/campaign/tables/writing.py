@@ -1,7 +1,6 @@
 """Tables written to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
 
 import gzip
-import os
 import shutil
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet
 
+from seqbatch.atomic import atomically
 from seqbatch.campaign.tables.reading import format_of
 from seqbatch.errors import InvalidArgumentError
 
@@ -29,12 +29,16 @@ class Writer:
         self._pipe = str(target) == "-"
         self._format = format_of(str(target), file_format)
         self._target = Path(target)
-        self._partial = self._target.with_name(f"{self._target.name}.{os.getpid()}.partial")
+        self._whole = atomically(self._target)
         self._close: Callable[[], object] | None = None
         self._put: Callable[[pa.Table], object] | None = None
+        self._published = False
 
     def __enter__(self) -> Self:
-        self._file: Any = tempfile.TemporaryFile() if self._pipe else self._partial.open("wb")
+        if self._pipe:
+            self._file: Any = tempfile.TemporaryFile()
+        else:
+            self._file = self._whole.__enter__().open("wb")
         self._sink: Any = self._file
         if self._format == "csv" and self._target.name.endswith(".gz"):
             self._sink = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
@@ -59,9 +63,9 @@ class Writer:
             shutil.copyfileobj(self._file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         else:
-            os.fsync(self._file.fileno())
             self._file.close()
-            self._partial.replace(self._target)
+            self._whole.__exit__(None, None, None)
+            self._published = True
 
     def __exit__(
         self,
@@ -73,8 +77,9 @@ class Writer:
         if self._close is not None and not self._file.closed:
             self._close()
         self._file.close()
-        if not self._pipe:
-            self._partial.unlink(missing_ok=True)
+        if not (self._pipe or self._published):
+            dropped = error or RuntimeError("never published")
+            self._whole.__exit__(type(dropped), dropped, None)
 
     def _begin(self, table: pa.Table) -> None:
         if self._format == "csv":
