@@ -13,7 +13,7 @@ import pyarrow as pa
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.codec import pack, unpack_state
-from seqbatch.campaign.record.decided import EarlierDecisions
+from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk

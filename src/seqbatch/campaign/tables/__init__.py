@@ -1,1 +1,1 @@
-"""Files and columns in, files out: the only room of a campaign that know file formats."""
+"""Files and columns in, files out: the only room of a campaign that knows file formats."""
