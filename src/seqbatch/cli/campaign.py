@@ -251,8 +251,8 @@ def _show_closed(result: "Closed") -> None:
     say(_allocation_text(result.allocation))
     if result.late:
         say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
-    if result.relearned:
-        say("Outcomes were corrected: all waves were learned again.")
+    if result.corrected:
+        say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
     for note in result.notes:
         say(f"Note: {note}")
 

@@ -131,6 +131,8 @@ def verify(name: Name, store: Where = STORE, as_json: Json = False) -> None:
         )
         for finding in result.findings:
             say(f"  {finding}")
+        for note in result.notes:
+            say(f"Note: {note}.")
         if result.sound:
             say("Verified: no discrepancies.")
         else:

@@ -369,7 +369,10 @@ class GreedyPolicy(LinearPolicy):
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
     """Return the state with one group's evidence replaced, and what is new in it marked."""
     evidence, stale = list(state.evidence), list(state.stale)
-    stale[group] = stale[group] | (statistics.count != evidence[group].count)
+    before = evidence[group]
+    # A corrected outcome changes the moment alone.
+    moved = (statistics.moment != before.moment).any(axis=1)
+    stale[group] = stale[group] | (statistics.count != before.count) | moved
     evidence[group] = statistics
     return replace(state, evidence=tuple(evidence), stale=tuple(stale))
 

@@ -23,6 +23,12 @@ class Bulk(Protocol):
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
 
+    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
+        """Return every version of each number's outcome: place, version, value, event."""
+
+    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
+        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
 
@@ -30,6 +36,9 @@ class Bulk(Protocol):
         self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
     ) -> None:
         """Add outcomes."""
+
+    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
+        """Say whose outcome ids are."""
 
 
 def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
@@ -40,11 +49,11 @@ def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
     return result
 
 
-def _newest(rows: Sequence[tuple[int, int, float]], count: int) -> tuple[Integers, Floats]:
+def _newest(rows: Sequence[tuple[int, int, float, int]], count: int) -> tuple[Integers, Floats]:
     """Return the version and value of each place, the highest version of several."""
     versions, values = np.zeros(count, dtype=np.int64), np.full(count, np.nan)
     if rows:
-        places, found, read = (np.array(column) for column in zip(*rows, strict=True))
+        places, found, read, _ = (np.array(column) for column in zip(*rows, strict=True))
         order = np.argsort(found, kind="stable")
         versions[places[order]] = found[order]
         values[places[order]] = read[order]
@@ -59,21 +68,32 @@ class SQLiteBulk:
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
+        return self._numbers("assignments", "unit", campaign, units)
+
+    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
+        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        return self._numbers("outcome_ids", "id", campaign, ids)
+
+    def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
         found = self._raw.execute(
             "SELECT j.key, a.number FROM json_each(?) j "
-            "CROSS JOIN assignments a ON a.campaign = ? AND a.unit = j.value",
-            (json.dumps(units, ensure_ascii=False), campaign),
+            f"CROSS JOIN {table} a ON a.campaign = ? AND a.{column} = j.value",
+            (json.dumps(texts, ensure_ascii=False), campaign),
         ).fetchall()
-        return _placed(found, len(units))
+        return _placed(found, len(texts))
 
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
-        rows = self._raw.execute(
-            "SELECT j.key, o.version, o.value FROM json_each(?) j "
+        return _newest(self.versions(campaign, numbers), len(numbers))
+
+    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
+        """Return every version of each number's outcome: place, version, value, event."""
+        found: list[tuple[int, int, float, int]] = self._raw.execute(
+            "SELECT j.key, o.version, o.value, o.event FROM json_each(?) j "
             "CROSS JOIN outcomes o ON o.campaign = ? AND o.number = j.value",
             (json.dumps(numbers.tolist()), campaign),
         ).fetchall()
-        return _newest(rows, len(numbers))
+        return found
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
@@ -102,6 +122,11 @@ class SQLiteBulk:
         )
         self._raw.executemany(statement, zip(*columns, strict=True))
 
+    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
+        """Say whose outcome ids are."""
+        statement = f"INSERT INTO outcome_ids (campaign, id, number) VALUES ({campaign:d}, ?, ?)"
+        self._raw.executemany(statement, zip(ids, numbers.tolist(), strict=True))
+
 
 class PostgresBulk:
     """PostgreSQL: COPY in, and lists handed in as text for asking."""
@@ -111,23 +136,34 @@ class PostgresBulk:
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
+        return self._numbers("assignments", "unit", campaign, units)
+
+    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
+        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        return self._numbers("outcome_ids", "id", campaign, ids)
+
+    def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
         found = self._raw.execute(
             "SELECT u.place - 1, a.number "
-            "FROM json_array_elements_text(%s::json) WITH ORDINALITY u (unit, place) "
-            "JOIN assignments a ON a.campaign = %s AND a.unit = u.unit",
-            (json.dumps(units, ensure_ascii=False), campaign),
+            "FROM json_array_elements_text(%s::json) WITH ORDINALITY u (text, place) "
+            f"JOIN {table} a ON a.campaign = %s AND a.{column} = u.text",
+            (json.dumps(texts, ensure_ascii=False), campaign),
         ).fetchall()
-        return _placed(found, len(units))
+        return _placed(found, len(texts))
 
     def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value for each number; 0 and NaN where none."""
-        rows = self._raw.execute(
-            "SELECT u.place - 1, o.version, o.value "
+        return _newest(self.versions(campaign, numbers), len(numbers))
+
+    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
+        """Return every version of each number's outcome: place, version, value, event."""
+        found: list[tuple[int, int, float, int]] = self._raw.execute(
+            "SELECT u.place - 1, o.version, o.value, o.event "
             "FROM unnest(%s::bigint[]) WITH ORDINALITY u (number, place) "
             "JOIN outcomes o ON o.campaign = %s AND o.number = u.number",
             (f"{{{','.join(map(str, numbers.tolist()))}}}", campaign),
         ).fetchall()
-        return _newest(rows, len(numbers))
+        return found
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
@@ -160,3 +196,11 @@ class PostgresBulk:
             copy.set_types(["int4", "int8", "int4", "float8", "int8"])
             for number, version, value in rows:
                 copy.write_row((campaign, number, version, value, event))
+
+    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
+        """Say whose outcome ids are."""
+        statement = "COPY outcome_ids (campaign, id, number) FROM STDIN (FORMAT BINARY)"
+        with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(["int4", "text", "int8"])
+            for text, number in zip(ids, numbers.tolist(), strict=True):
+                copy.write_row((campaign, text, number))

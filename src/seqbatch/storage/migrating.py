@@ -20,12 +20,12 @@ def revision(connection: sa.Connection) -> str | None:
 
 
 def refuse_unknown(found: str | None, label: str) -> None:
-    """Refuse a schema that only a later version of seqbatch can have made."""
+    """Refuse a schema that another version of seqbatch made."""
     if found is not None and found not in KNOWN:
         raise StoreError(
-            f"{label}: its tables are of schema {found}, and this version of seqbatch knows "
-            f"{KNOWN[-1]} at most. Nothing was touched. Use the version of seqbatch that wrote it, "
-            "or a later one."
+            f"{label}: its tables are of schema {found}, which this version of seqbatch does not "
+            f"know (it knows {', '.join(KNOWN)}). Nothing was touched. Use the version of seqbatch "
+            "that wrote it."
         )
 
 

@@ -8,12 +8,21 @@ from typing import Any
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.events import canonical
-from seqbatch.campaign.record.store import Event, Extent, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.store import (
+    Event,
+    Extent,
+    Fold,
+    OutcomeChunk,
+    StateRecord,
+    UnitChunk,
+)
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk
 
 _PAGE = 10_000
+#: Rows of chunks that are read at once, and chunks: SQL has a limit on the length of a list.
+_ROWS, _MOST = 65_536, 500
 
 
 class View:
@@ -49,57 +58,80 @@ class View:
         row = self._connection.execute(query).mappings().first()
         return None if row is None else _event(row)
 
+    def event(self, sequence: int) -> Event:
+        """Return one event by its number."""
+        query = self._of(schema.events).where(schema.events.c.sequence == sequence)
+        return _event(self._connection.execute(query).mappings().one())
+
     def events(self) -> list[Event]:
         """Return all events in order."""
         query = self._of(schema.events).order_by(schema.events.c.sequence)
         return [_event(row) for row in self._connection.execute(query).mappings()]
+
+    def fold(self) -> Fold | None:
+        """Return what the last change kept of what the events say."""
+        row = self._connection.execute(self._of(schema.folds)).mappings().first()
+        return None if row is None else Fold(**_without_campaign(row))
 
     def unit_chunks(
         self, *, given: bool, chunks: Sequence[int] | None = None
     ) -> Iterator[UnitChunk]:
         """Yield the chunks of units in order, all or those named; `given` empty unless wanted."""
         table = schema.unit_chunks
-        wanted = chunks if chunks is not None else self._chunks(table)
         columns = [c for c in table.c if c.name != "campaign" and (given or c.name != "given")]
-        for chunk in wanted:
-            query = sa.select(*columns).where(
-                table.c.campaign == self._campaign, table.c.chunk == chunk
-            )
-            row = self._connection.execute(query).mappings().one()
+        if chunks is not None and not chunks:
+            return
+        within = sa.true() if chunks is None else table.c.chunk.between(min(chunks), max(chunks))
+        for row in self._paged(table, columns, within, only=chunks):
             yield UnitChunk(**{"given": b"", **row})
 
-    def extents(self) -> list[Extent]:
-        """Return where the chunks of units lie, in order."""
-        table = schema.unit_chunks
-        columns = [table.c[field.name] for field in fields(Extent)]
-        query = sa.select(*columns).where(table.c.campaign == self._campaign)
-        rows = self._connection.execute(query.order_by(table.c.chunk))
+    def extents(self, *, wave: int | None = None) -> list[Extent]:
+        """Return where the chunks of units lie, in order: all, or those of a wave."""
+        query = self._extents()
+        if wave is not None:
+            query = query.where(schema.unit_chunks.c.wave == wave)
+        rows = self._connection.execute(query.order_by(schema.unit_chunks.c.chunk))
         return [Extent(*row) for row in rows]
 
-    def outcome_chunk_count(self) -> int:
-        """Return how many chunks of outcome rows there are."""
-        return len(self._chunks(schema.outcome_chunks))
+    def extent_of(self, number: int) -> Extent:
+        """Return where the chunk lies that holds a unit."""
+        first = schema.unit_chunks.c.first
+        query = self._extents().where(first <= number).order_by(first.desc()).limit(1)
+        return Extent(*self._connection.execute(query).one())
 
-    def outcome_chunks(self) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order."""
+    def next_chunks(self) -> tuple[int, int]:
+        """Return the numbers that the next chunk of units and of outcome rows will have."""
+        units, outcomes = (
+            self._connection.execute(
+                sa.select(sa.func.max(table.c.chunk)).where(table.c.campaign == self._campaign)
+            ).scalar()
+            for table in (schema.unit_chunks, schema.outcome_chunks)
+        )
+        return 0 if units is None else units + 1, 0 if outcomes is None else outcomes + 1
+
+    def outcome_chunks(self, *, after_event: int = 0) -> Iterator[OutcomeChunk]:
+        """Yield the chunks of outcome rows in order, those of later events than one."""
         table = schema.outcome_chunks
-        for chunk in self._chunks(table):
-            query = self._of(table).where(table.c.chunk == chunk)
-            row = dict(self._connection.execute(query).mappings().one())
-            del row["campaign"]
+        columns = [column for column in table.c if column.name != "campaign"]
+        for row in self._paged(table, columns, table.c.event > after_event):
             yield OutcomeChunk(**row)
 
     def states(self) -> Iterator[StateRecord]:
         """Yield the states in order of their events."""
-        query = self._of(schema.states).order_by(schema.states.c.event)
-        for row in self._connection.execute(query).mappings():
-            yield _state(row)
+        table = schema.states
+        query = sa.select(table.c.event).where(table.c.campaign == self._campaign)
+        # One at a time: a state may be large, and there is one for every wave.
+        for event in self._connection.execute(query.order_by(table.c.event)).scalars().all():
+            row = self._connection.execute(self._of(table).where(table.c.event == event))
+            yield StateRecord(**_without_campaign(row.mappings().one()))
 
-    def last_state(self) -> StateRecord | None:
-        """Return the newest state."""
+    def last_state(self, *, before_event: int | None = None) -> StateRecord | None:
+        """Return the newest state, or the newest before an event."""
         query = self._of(schema.states).order_by(schema.states.c.event.desc()).limit(1)
+        if before_event is not None:
+            query = query.where(schema.states.c.event < before_event)
         row = self._connection.execute(query).mappings().first()
-        return None if row is None else _state(row)
+        return None if row is None else StateRecord(**_without_campaign(row))
 
     def numbers(self, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
@@ -109,21 +141,36 @@ class View:
         """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
         return self._bulk.outcomes(self._campaign, numbers)
 
+    def owners(self, ids: Sequence[str]) -> Integers:
+        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        return self._bulk.owners(self._campaign, ids)
+
+    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
+        """Yield all versions of units' outcomes: number, version, value, event."""
+        for place, version, value, event in self._bulk.versions(self._campaign, numbers):
+            yield int(numbers[place]), version, value, event
+
+    def index_sizes(self) -> tuple[int, int, int]:
+        """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
+        sizes = [
+            self._connection.execute(
+                sa.select(sa.func.count()).where(table.c.campaign == self._campaign)
+            ).scalar_one()
+            for table in (schema.assignments, schema.outcomes, schema.outcome_ids)
+        ]
+        return sizes[0], sizes[1], sizes[2]
+
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
-        table = schema.assignments
-        query = sa.select(table.c.unit, table.c.number).where(table.c.campaign == self._campaign)
-        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
-            yield row[0], row[1]
+        yield from self._index(schema.assignments, "unit", "number")
 
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
         """Yield the whole index of outcomes: number, version, value, event."""
-        table = schema.outcomes
-        query = sa.select(table.c.number, table.c.version, table.c.value, table.c.event).where(
-            table.c.campaign == self._campaign
-        )
-        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
-            yield row[0], row[1], row[2], row[3]
+        yield from self._index(schema.outcomes, "number", "version", "value", "event")
+
+    def owner_index(self) -> Iterator[tuple[str, int]]:
+        """Yield the whole index of outcome ids."""
+        yield from self._index(schema.outcome_ids, "id", "number")
 
     def claim(self, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
@@ -140,32 +187,67 @@ class View:
         self._insert(schema.outcome_chunks, vars(chunk))
         self._bulk.add_outcomes(self._campaign, numbers, versions, values, chunk.event)
 
+    def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
+        """Say whose outcome ids are that nobody had."""
+        self._bulk.add_owners(self._campaign, ids, numbers)
+
     def add_state(self, state: StateRecord) -> None:
         """Add a state."""
         self._insert(schema.states, vars(state))
 
-    def add_event(self, event: Event) -> None:
-        """Add the event that says what all this was; the last call of a change."""
+    def add_event(self, event: Event, fold: Fold) -> None:
+        """Add the event that says what all this was, and keep its fold; a change's last call."""
         plain = {
             **vars(event),
             "counts": canonical(event.counts),
             "payload": canonical(event.payload),
         }
         self._insert(schema.events, plain)
+        table = schema.folds
+        self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
+        self._insert(table, vars(fold))
 
     def _of(self, table: sa.Table) -> sa.Select[Any]:
         return sa.select(table).where(table.c.campaign == self._campaign)
 
-    def _chunks(self, table: sa.Table) -> Sequence[int]:
-        query = sa.select(table.c.chunk).where(table.c.campaign == self._campaign)
-        return self._connection.execute(query.order_by(table.c.chunk)).scalars().all()
+    def _extents(self) -> sa.Select[Any]:
+        table = schema.unit_chunks
+        columns = [table.c[field.name] for field in fields(Extent)]
+        return sa.select(*columns).where(table.c.campaign == self._campaign)
+
+    def _index(self, table: sa.Table, *columns: str) -> Iterator[Any]:
+        chosen = [table.c[column] for column in columns]
+        query = sa.select(*chosen).where(table.c.campaign == self._campaign)
+        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
+            yield tuple(row)
+
+    def _paged(
+        self,
+        table: sa.Table,
+        columns: Sequence[sa.Column[Any]],
+        within: Any,
+        *,
+        only: Sequence[int] | None = None,
+    ) -> Iterator[Any]:
+        """Yield rows of chunks in order, many small ones or one large one at a time."""
+        mine = (table.c.campaign == self._campaign) & within
+        query = sa.select(table.c.chunk, table.c.count).where(mine).order_by(table.c.chunk)
+        found = self._connection.execute(query).all()
+        if only is not None:
+            wanted = set(only)
+            found = [row for row in found if row[0] in wanted]
+        for page in _pages(found):
+            some = sa.select(*columns).where(
+                table.c.campaign == self._campaign, table.c.chunk.in_(page)
+            )
+            yield from self._connection.execute(some.order_by(table.c.chunk)).mappings().all()
 
     def _insert(self, table: sa.Table, values: dict[str, Any]) -> None:
         self._connection.execute(table.insert().values(campaign=self._campaign, **values))
 
 
 def _event(row: Any) -> Event:
-    plain = {name: value for name, value in row.items() if name != "campaign"}
+    plain = _without_campaign(row)
     plain["counts"], plain["payload"] = _values(row["counts"]), _values(row["payload"])
     return Event(**plain)
 
@@ -179,5 +261,19 @@ def _values(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"damaged": text}
 
 
-def _state(row: Any) -> StateRecord:
-    return StateRecord(**{name: value for name, value in row.items() if name != "campaign"})
+def _without_campaign(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "campaign"}
+
+
+def _pages(chunks: Sequence[Any]) -> Iterator[list[int]]:
+    """Cut (chunk, rows) into runs of at most `_ROWS` rows, or of one chunk."""
+    page: list[int] = []
+    rows = 0
+    for chunk, count in chunks:
+        if page and (rows + max(count, 1) > _ROWS or len(page) == _MOST):
+            yield page
+            page, rows = [], 0
+        page.append(chunk)
+        rows += max(count, 1)
+    if page:
+        yield page

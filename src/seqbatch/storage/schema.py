@@ -1,6 +1,6 @@
 """The tables as they are now; how they came to be is told by the migrations.
 
-All are append-only: triggers refuse every update and deletion.
+All but the folds are append-only: triggers refuse every update, deletion and replacement.
 """
 
 from typing import Any
@@ -88,4 +88,20 @@ outcomes = _table(
     sa.Column("value", sa.Double, nullable=False),
     sa.Column("event", _BIG, nullable=False),
     rowid=False,
+)
+
+outcome_ids = _table(
+    "outcome_ids",
+    _key("campaign", _CAMPAIGN),
+    _key("id", sa.Text),
+    sa.Column("number", _BIG, nullable=False),
+    rowid=False,
+)
+
+folds = _table(
+    "folds",
+    _key("campaign", _CAMPAIGN),
+    sa.Column("event", _BIG, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
 )

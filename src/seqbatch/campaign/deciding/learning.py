@@ -1,36 +1,79 @@
 """How a wave's outcomes enter the policy: the same functions at close and in a replay."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from seqbatch.campaign.deciding.decisions import BLOCK
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.earlier_decisions import extents_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import UnitChunk
+from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.core.arrays import Bools
+from seqbatch.core import Problem, Statistics
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.policies import Feedback
 from seqbatch.policies.base import BasePolicy
 
-#: Yields the chunks of units, with what was given, each time it is called.
-Chunks = Callable[[], Iterable[UnitChunk]]
+#: A corrected value may be this much larger than all that are left. Taking a larger one out of sums
+#: would leave its rounding errors in them; the waves are then learned again from nothing.
+LARGEST_CORRECTION = 1e8
 
 
-def closed(
-    now: Situation,
-    state: Any,
-    chunks: Chunks,
-    ledger: Ledger,
-    *,
-    since: int,
-    at_event: int,
-    relearn: bool,
-) -> Any:
+@dataclass(frozen=True)
+class News:
+    """What became known since the last estimate, one row a unit.
+
+    Parameters
+    ----------
+    fresh
+        Outcomes of units that had none.
+    corrected
+        Outcomes of units that had another one then.
+    before
+        What these had, in the same order.
+    until
+        The newest event that counts.
+    """
+
+    fresh: Ledger
+    corrected: Ledger
+    before: Floats
+    until: int
+
+    @property
+    def numbers(self) -> Integers:
+        """The units concerned, in order."""
+        return np.union1d(self.fresh.numbers, self.corrected.numbers)
+
+    @property
+    def loses_precision(self) -> bool:
+        """Whether a value that was corrected is too large to be taken out of sums."""
+        left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
+        gone = np.abs(self.before).max(initial=0.0)
+        return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
+
+    @classmethod
+    def since(cls, reader: Reader, event: int, *, until: int) -> "News":
+        """Read what was recorded after one event, up to another."""
+        rows = Ledger.of(reader.outcome_chunks(after_event=event)).until(until)
+        fresh, corrected = rows.split()
+        before = np.full(len(corrected), np.nan)
+        newest = np.zeros(len(corrected), dtype=np.int64)
+        places = {number: place for place, number in enumerate(corrected.numbers.tolist())}
+        for number, version, value, when in reader.outcome_versions(corrected.numbers):
+            place = places[number]
+            if when <= event and version > newest[place]:
+                before[place], newest[place] = value, version
+        return cls(fresh, corrected, before, until)
+
+
+def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     """Return the state after the open wave ended.
 
     Parameters
@@ -39,30 +82,37 @@ def closed(
         Where the campaign stands, the scaling of features included.
     state
         What the policy knew when the wave opened.
-    chunks, ledger
-        All units, and all outcomes.
-    since, at_event
-        The event that the state came with, and the newest one whose outcomes count.
-    relearn
-        Whether to start from nothing: needed where an outcome learned before was corrected.
+    reader
+        Where the units are.
+    news
+        What became known since.
     """
+    if news.loses_precision:
+        known = Ledger.of(reader.outcome_chunks()).known(at_event=news.until)
+        return relearned(now, reader, known, waves=now.wave)
     policy = now.made_policy()
-    if relearn:
-        return relearned(now, chunks, ledger.known(at_event=at_event), waves=now.wave)
-    fresh = ledger.first_known_after(since, at_event=at_event)
-    for chunk in chunks():
-        state = _learned(now, policy, state, chunk, fresh)
+    for chunk in _chunks_of(reader, now, news):
+        state = _learned(now, policy, state, chunk, news.fresh)
+        state = _corrected(now, policy, state, chunk, news)
     return _closed(policy, state)
 
 
-def relearned(now: Situation, chunks: Chunks, known: Ledger, *, waves: int) -> Any:
+def _chunks_of(reader: Reader, now: Situation, news: News) -> Iterator[UnitChunk]:
+    """Yield the chunks that news are about: the earlier ones, and those of the open wave."""
+    earlier = news.numbers[news.numbers < sum(now.units[: now.wave - 1])]
+    chunks = [extent.chunk for extent, _ in extents_of(reader, earlier)]
+    chunks += [extent.chunk for extent in reader.extents(wave=now.wave)]
+    return reader.unit_chunks(given=True, chunks=chunks)
+
+
+def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> Any:
     """Return the state as if the first waves were learned now, wave by wave, from nothing."""
     policy = now.made_policy()
     state = policy.begin(now.problem())
     for wave in range(1, waves + 1):
-        for chunk in chunks():
-            if chunk.wave == wave:
-                state = _learned(now, policy, state, chunk, known)
+        chunks = [extent.chunk for extent in reader.extents(wave=wave)]
+        for chunk in reader.unit_chunks(given=True, chunks=chunks):
+            state = _learned(now, policy, state, chunk, known)
         state = _closed(policy, state)
     return state
 
@@ -75,40 +125,103 @@ def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
     return used
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Units of one chunk whose outcomes are learned from, as the policy takes them."""
+
+    kept: Places
+    own: Floats
+    actions: Integers
+    among_all: Integers
+    groups: Integers
+
+    @classmethod
+    def of(
+        cls, now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, rows: Integers
+    ) -> "_Rows":
+        """Read the units at these rows of a chunk, leaving out what teaches nothing."""
+        decided = Decided.of(unpack(chunk.decided)).take(rows)
+        encoder, active = now.encoder(), np.array(now.active)
+        local = np.full(len(now.actions), -1)
+        local[active] = np.arange(len(active))
+        actions = local[decided.actions]
+        # A retired action teaches nothing about the others, unless they share one model.
+        kept = np.arange(len(rows)) if encoder.actions else np.flatnonzero(actions >= 0)
+        given = unpack(chunk.given)
+        if len(kept) < given.num_rows:
+            given = given.take(rows[kept])
+        # After an amendment the policy may keep fewer parts of the evidence apart than before.
+        groups = decided.groups[kept]
+        groups = np.where(policy.still_used(state, groups), groups, -1)
+        return cls(
+            kept=kept,
+            own=encoder.encode(given),
+            actions=np.maximum(actions[kept], 0),
+            among_all=decided.actions[kept],
+            groups=groups,
+        )
+
+    def pieces(self, now: Situation) -> Iterator[tuple[slice, Floats]]:
+        """Yield the vectors under each unit's action, in pieces that fit into memory."""
+        encoder = now.encoder()
+        step = BLOCK if encoder.actions else max(len(self.kept), 1)
+        for start in range(0, len(self.kept), step):
+            part = slice(start, start + step)
+            vectors = self.own[part]
+            if encoder.actions:
+                every = encoder.contexts(vectors, tuple(range(len(now.actions))))
+                vectors = every[np.arange(len(every)), self.among_all[part]]
+            yield part, vectors
+
+
 def _learned(
     now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, outcomes: Ledger
 ) -> Any:
     here = outcomes.within(chunk.first, chunk.first + chunk.count)
     if not len(here):
         return state
-    rows = here.numbers - chunk.first
-    decided = Decided.of(unpack(chunk.decided)).take(rows)
-    encoder, active = now.encoder(), np.array(now.active)
-    local = np.full(len(now.actions), -1)
-    local[active] = np.arange(len(active))
-    actions = local[decided.actions]
-    shared = bool(encoder.actions)
-    # A retired action teaches nothing about the others, unless they share one model.
-    kept = np.arange(len(rows)) if shared else np.flatnonzero(actions >= 0)
-    given = unpack(chunk.given)
-    if len(kept) < given.num_rows:
-        given = given.take(rows[kept])
-    rewards = here.values[kept] * (1.0 if now.spec.reward.direction == "max" else -1.0)
-    own, groups = encoder.encode(given), decided.groups[kept]
-    # After an amendment the policy may keep fewer parts of the evidence apart than before.
-    groups = np.where(policy.still_used(state, groups), groups, -1)
-    step = BLOCK if shared else max(len(kept), 1)
-    for start in range(0, len(kept), step):
-        part = slice(start, start + step)
-        vectors = own[part]
-        if shared:
-            every = encoder.contexts(vectors, tuple(range(len(now.actions))))
-            vectors = every[np.arange(len(every)), decided.actions[kept][part]]
-        feedback = Feedback(
-            vectors, np.maximum(actions[kept][part], 0), groups[part], rewards[part]
-        )
+    rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
+    rewards = _sign(now) * here.values[rows.kept]
+    for part, vectors in rows.pieces(now):
+        feedback = Feedback(vectors, rows.actions[part], rows.groups[part], rewards[part])
         state = policy.learn(state, feedback)
     return state
+
+
+def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, news: News) -> Any:
+    """Put new values in the place of old ones: the units stay, what they sum to changes."""
+    low, high = chunk.first, chunk.first + chunk.count
+    here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
+    if not len(here):
+        return state
+    rows = _Rows.of(now, policy, state, chunk, news.corrected.numbers[here] - low)
+    after, before = (
+        _sign(now) * values[here][rows.kept] for values in (news.corrected.values, news.before)
+    )
+    models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
+    for part, vectors in rows.pieces(now):
+        for group in np.unique(rows.groups[part]):
+            if group >= 0:
+                cells = np.where(rows.groups[part] == group, models[part], -1)
+                change = _change(state.problem, vectors, before[part], after[part], cells)
+                state = policy.absorb(state, int(group), change)
+    return state
+
+
+def _change(
+    problem: Problem, vectors: Floats, before: Floats, after: Floats, cells: Integers
+) -> Statistics:
+    """Return what sums gain when rewards change and units do not."""
+    zero = Statistics.zero(problem.models, problem.dim)
+    gained = zero.add(vectors, after - before, cells)
+    squares = np.bincount(
+        cells[cells >= 0], weights=(after**2 - before**2)[cells >= 0], minlength=problem.models
+    )
+    return Statistics(zero.gram, gained.moment, squares.astype(np.float64), zero.count)
+
+
+def _sign(now: Situation) -> float:
+    return 1.0 if now.spec.reward.direction == "max" else -1.0
 
 
 def _closed(policy: BasePolicy, state: Any) -> Any:

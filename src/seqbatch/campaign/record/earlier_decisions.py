@@ -1,10 +1,12 @@
 """Decisions that were made earlier, found again by the units' numbers."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Extent, Reader
 from seqbatch.campaign.tables.assignments import Decided, joined, widened
 from seqbatch.core.arrays import Integers
@@ -16,31 +18,36 @@ class EarlierDecisions:
     #: Chunks kept at hand: a file of units that come again mostly has them in their old order.
     KEPT = 32
 
-    def __init__(self, reader: Reader, extents: list[Extent], actions: int) -> None:
+    def __init__(self, reader: Reader, now: Situation) -> None:
         self._reader = reader
-        self._chunks = [extent.chunk for extent in extents]
-        self._firsts = np.array([extent.first for extent in extents], dtype=np.int64)
-        self._waves = np.array([extent.wave for extent in extents], dtype=np.int64)
-        self._actions = actions
+        self._now = now
         self._recent: OrderedDict[int, Decided] = OrderedDict()
 
     def decided(self, numbers: Integers) -> tuple[Integers, Decided]:
         """Return the waves and decisions of units, in their order."""
-        places = np.searchsorted(self._firsts, numbers, side="right") - 1
-        pieces, order = [], []
-        for place in np.unique(places):
-            rows = np.flatnonzero(places == place)
-            pieces.append(self._chunk(int(place)).take(numbers[rows] - self._firsts[place]))
-            order.append(rows)
-        back = np.argsort(np.concatenate(order))
-        return self._waves[places], joined(pieces).take(back)
+        order = np.argsort(numbers, kind="stable")
+        pieces = [
+            self._chunk(extent.chunk).take(held - extent.first)
+            for extent, held in extents_of(self._reader, numbers[order])
+        ]
+        return self._now.waves_of(numbers), joined(pieces).take(np.argsort(order))
 
-    def _chunk(self, place: int) -> Decided:
-        if place not in self._recent:
-            [chunk] = self._reader.unit_chunks(given=False, chunks=[self._chunks[place]])
+    def _chunk(self, number: int) -> Decided:
+        if number not in self._recent:
+            [chunk] = self._reader.unit_chunks(given=False, chunks=[number])
             decided = Decided.of(unpack(chunk.decided))
-            self._recent[place] = widened(decided, self._actions)
+            self._recent[number] = widened(decided, len(self._now.actions))
             if len(self._recent) > self.KEPT:
                 self._recent.popitem(last=False)
-        self._recent.move_to_end(place)
-        return self._recent[place]
+        self._recent.move_to_end(number)
+        return self._recent[number]
+
+
+def extents_of(reader: Reader, numbers: Integers) -> Iterator[tuple[Extent, Integers]]:
+    """Yield the chunks that hold units, given in order, each with the numbers that it holds."""
+    start = 0
+    while start < len(numbers):
+        extent = reader.extent_of(int(numbers[start]))
+        stop = int(np.searchsorted(numbers, extent.first + extent.count))
+        yield extent, numbers[start:stop]
+        start = stop

@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.situation import Situation, after, situation
+from seqbatch.campaign.record.store import (
+    Change,
+    Event,
+    Fold,
+    OutcomeChunk,
+    Reader,
+    StateRecord,
+    UnitChunk,
+)
+from seqbatch.errors import StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord)
@@ -103,8 +113,8 @@ class Logbook:
     def write(
         self,
         change: Change,
+        now: Situation | None,
         *,
-        after: tuple[int, str],
         kind: str,
         why: str = "",
         counts: dict[str, Any] | None = None,
@@ -117,16 +127,15 @@ class Logbook:
         ----------
         change
             The transaction.
-        after
-            The number and hash of the event before it; 0 and "" for the first.
+        now
+            Where the campaign stood before it; None for the first.
         kind, why, counts, payload
             See :class:`~seqbatch.campaign.record.store.Event`.
         rows
             The hashes of the records that came with it, in their order.
         """
-        sequence, previous = after
         event = Event(
-            sequence=sequence + 1,
+            sequence=1 if now is None else now.sequence + 1,
             kind=kind,
             at=self.clock().astimezone(UTC).isoformat(timespec="microseconds"),
             who=self.who,
@@ -134,9 +143,35 @@ class Logbook:
             counts=counts or {},
             payload=payload or {},
             rows_hash=rows_hash(rows or []),
-            previous=previous,
+            previous="" if now is None else now.hash,
             hash="",
         )
         event = sealed(change.name, event)
-        change.add_event(event)
+        change.add_event(event, folded(after(now, event)))
         return event
+
+
+def folded(now: Situation) -> Fold:
+    """Return what the events up to now say, to be kept beside them."""
+    content = canonical(now.plain())
+    return Fold(event=now.sequence, content=content, hash=_fold_hash(now.hash, content))
+
+
+def _fold_hash(newest: str, content: str) -> str:
+    """Return a hash that ties a fold to the newest event that it is of."""
+    return digest(newest.encode(), content.encode())
+
+
+def current(reader: Reader) -> Situation:
+    """Return where a campaign stands: by its fold, or where that does not fit by all its events."""
+    last, fold = reader.last_event(), reader.fold()
+    assert last is not None
+    if fold is not None and fold.event > last.sequence:
+        raise StoreError(
+            f"campaign {reader.name}: the newest event is {last.sequence}, but there was an event "
+            f"{fold.event}: the last events are missing. Restore them, or verify the campaign."
+        )
+    fits = fold is not None and fold.event == last.sequence
+    if fold is not None and fits and fold.hash == _fold_hash(last.hash, fold.content):
+        return Situation.of(json.loads(fold.content))
+    return situation(reader.events())

@@ -53,18 +53,19 @@ class Ledger:
         """Return the rows of units numbered from low up to, not including, high."""
         return self._take(np.flatnonzero((self.numbers >= low) & (self.numbers < high)))
 
-    def corrects_before(self, event: int, *, at_event: int) -> bool:
-        """Say whether an outcome that was known at `event` was corrected by `at_event`."""
-        late = (self.events > event) & (self.events <= at_event) & (self.versions > 1)
-        if not late.any():
-            return False
-        return bool(np.isin(self.numbers[late], self.numbers[self.events <= event]).any())
+    def until(self, event: int) -> "Ledger":
+        """Return the rows that were recorded up to an event."""
+        return self._take(np.flatnonzero(self.events <= event))
 
-    def first_known_after(self, event: int, *, at_event: int) -> "Ledger":
-        """Return, as known at `at_event`, the outcomes of units that had none at `event`."""
-        known = self.known(at_event=at_event)
-        before = np.unique(self.numbers[self.events <= event])
-        return known._take(np.flatnonzero(~np.isin(known.numbers, before)))
+    def split(self) -> tuple["Ledger", "Ledger"]:
+        """Return the newest outcomes of units that had none before these rows, and of the others.
+
+        The others had one, which these rows correct.
+        """
+        newest = self.known()
+        first = np.unique(self.numbers[self.versions == 1])
+        fresh = np.isin(newest.numbers, first)
+        return newest._take(np.flatnonzero(fresh)), newest._take(np.flatnonzero(~fresh))
 
     def _take(self, rows: Places) -> "Ledger":
         return Ledger(self.numbers[rows], self.versions[rows], self.values[rows], self.events[rows])
@@ -76,12 +77,3 @@ class Ledger:
 def accepted(rows: pa.Table) -> pa.Table:
     """Return the accepted rows of a recorded chunk."""
     return rows.filter(pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED)))
-
-
-def outcome_owners(chunks: Iterable[OutcomeChunk]) -> dict[str, int]:
-    """Return the unit number of every outcome id that was accepted."""
-    owners: dict[str, int] = {}
-    for chunk in chunks:
-        rows = accepted(unpack(chunk.rows))
-        owners.update(zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True))
-    return owners

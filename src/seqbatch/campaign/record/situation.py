@@ -1,16 +1,19 @@
 """Where a campaign stands: the fold of its events, and nothing else."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.core import Problem
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
@@ -46,6 +49,8 @@ class Situation:
         Of the newest event.
     aborted
         Whether the campaign was ended early.
+    conflicts, quarantined
+        Rows of outcome files that were held so far.
     """
 
     spec: Spec
@@ -61,6 +66,8 @@ class Situation:
     sequence: int = 0
     hash: str = ""
     aborted: bool = False
+    conflicts: int = 0
+    quarantined: int = 0
 
     @property
     def name(self) -> str:
@@ -99,10 +106,34 @@ class Situation:
         """Units assigned in all."""
         return sum(self.units)
 
-    @property
-    def newest(self) -> tuple[int, str]:
-        """The number and hash of the newest event."""
-        return self.sequence, self.hash
+    def waves_of(self, numbers: Integers) -> Integers:
+        """Return the wave of each unit number: units are numbered in the order of the waves."""
+        return np.searchsorted(np.cumsum(self.units), numbers, side="right") + 1
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values, from which :meth:`of` makes it again."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own["spec"] = self.spec.model_dump(mode="json")
+        own["actions"] = [action.model_dump(mode="json") for action in self.actions]
+        own["retired"] = sorted(self.retired)
+        return own
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "Situation":
+        """Return the situation of plain values."""
+        learned = plain["learned"]
+        return cls(
+            **{
+                **plain,
+                "spec": check_spec(plain["spec"]),
+                "actions": tuple(Action.model_validate(action) for action in plain["actions"]),
+                "retired": frozenset(plain["retired"]),
+                "sizes": tuple(plain["sizes"]),
+                "units": tuple(plain["units"]),
+                "closes": tuple(plain["closes"]),
+                "learned": None if learned is None else _pairs(learned),
+            }
+        )
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
@@ -151,49 +182,68 @@ def events_until(events: list[Event], at_event: int | None) -> list[Event]:
     return events[:at_event]
 
 
-def history(events: Sequence[Event]) -> Iterator[Situation]:
+def history(events: Iterable[Event]) -> Iterator[Situation]:
     """Yield where the campaign stood after each event."""
+    now: Situation | None = None
     for event in events:
-        if "damaged" in event.payload or "damaged" in event.counts:
-            raise StoreError(
-                f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
-                "what else is."
-            )
-    first = events[0].payload
-    now = Situation(
-        spec=check_spec(first["spec"]),
-        actions=(),
-        retired=frozenset(),
-        sizes=tuple(first["sizes"]),
-        floor=float(first["spec"].get("floor", 0.0)),
-        policy=first["policy"],
-    )
-    now = replace(now, actions=now.spec.actions)
-    for event in events:
-        now = replace(_after(now, event), sequence=event.sequence, hash=event.hash)
+        now = after(now, event)
         yield now
+
+
+def after(now: Situation | None, event: Event) -> Situation:
+    """Return where the campaign stands after one more event, the first where now is None."""
+    if "damaged" in event.payload or "damaged" in event.counts:
+        raise StoreError(
+            f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
+            "what else is."
+        )
+    now = _created(event.payload) if now is None else _after(now, event)
+    return replace(now, sequence=event.sequence, hash=event.hash)
+
+
+def _created(payload: dict[str, Any]) -> Situation:
+    spec = check_spec(payload["spec"])
+    return Situation(
+        spec=spec,
+        actions=spec.actions,
+        retired=frozenset(),
+        sizes=tuple(payload["sizes"]),
+        floor=spec.floor,
+        policy=payload["policy"],
+    )
 
 
 def _after(now: Situation, event: Event) -> Situation:
     payload = event.payload
-    if event.kind == "assign":
-        units = list(now.units)
-        units[now.wave - 1] += event.counts["assigned"]
-        return replace(now, units=tuple(units))
-    if event.kind == "close":
-        learned = payload.get("scaling")
-        return replace(
-            now,
-            wave=now.wave + 1,
-            units=(*now.units, 0),
-            closes=(*now.closes, event.sequence),
-            learned=now.learned if learned is None else {k: tuple(v) for k, v in learned.items()},
-        )
-    if event.kind == "amend":
-        return amended(now, payload)
-    if event.kind == "abort":
-        return replace(now, aborted=True)
+    match event.kind:
+        case "assign":
+            units = list(now.units)
+            units[now.wave - 1] += event.counts["assigned"]
+            return replace(now, units=tuple(units))
+        case "record":
+            return replace(
+                now,
+                conflicts=now.conflicts + event.counts["conflict"],
+                quarantined=now.quarantined + event.counts["quarantined"],
+            )
+        case "close":
+            learned = payload.get("scaling")
+            return replace(
+                now,
+                wave=now.wave + 1,
+                units=(*now.units, 0),
+                closes=(*now.closes, event.sequence),
+                learned=now.learned if learned is None else _pairs(learned),
+            )
+        case "amend":
+            return amended(now, payload)
+        case "abort":
+            return replace(now, aborted=True)
     return now
+
+
+def _pairs(learned: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    return {name: (pair[0], pair[1]) for name, pair in learned.items()}
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:

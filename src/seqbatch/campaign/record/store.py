@@ -1,6 +1,6 @@
 """What a campaign asks of its store: plain records, and the few things done with them.
 
-A store keeps four kinds of append-only records for each campaign, and two indexes:
+A store keeps four kinds of append-only records for each campaign, and three indexes:
 
 ========== =========================================================================
 events     what was done, by whom, when and why, each with the hash of the one before
@@ -9,7 +9,11 @@ outcomes   chunks of recorded rows, each with its verdict, as Arrow
 states     what the policy knew after each wave
 numbers    unit id to its number in the campaign, so that no unit has two actions
 values     unit number and version to an outcome, so that no outcome counts twice
+owners     outcome id to a unit's number, so that no outcome has two units
 ========== =========================================================================
+
+Beside them stands one fold for each campaign: what its events say, as of the newest one, so that a
+call need not read them all. It is rebuilt where it does not fit, and a verification ignores it.
 
 Every change is made within one :meth:`Store.change`, which is one transaction: it ends with one
 event or leaves nothing. Changes of one campaign come one after the other, whichever process makes
@@ -20,8 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-import numpy as np
 
 from seqbatch.core.arrays import Floats, Integers
 
@@ -108,13 +110,13 @@ class Extent:
     event: int
 
 
-def waves_of(extents: list[Extent], numbers: Integers) -> Integers:
-    """Return the wave of each unit number."""
-    firsts = np.array([extent.first for extent in extents], dtype=np.int64)
-    waves = np.array([extent.wave for extent in extents], dtype=np.int64)
-    if not len(firsts):
-        return np.zeros(len(numbers), dtype=np.int64)
-    return waves[np.searchsorted(firsts, numbers, side="right") - 1]
+@dataclass(frozen=True, kw_only=True)
+class Fold:
+    """What the events up to one of them say, as text, with a hash of both."""
+
+    event: int
+    content: str
+    hash: str
 
 
 class Reader(Protocol):
@@ -127,40 +129,61 @@ class Reader(Protocol):
     def last_event(self) -> Event | None:
         """Return the newest event."""
 
+    def event(self, sequence: int) -> Event:
+        """Return one event by its number."""
+
     def events(self) -> list[Event]:
         """Return all events in order."""
+
+    def fold(self) -> Fold | None:
+        """Return what the last change kept of what the events say."""
 
     def unit_chunks(
         self, *, given: bool, chunks: Sequence[int] | None = None
     ) -> Iterator[UnitChunk]:
         """Yield the chunks of units in order, all or those named; `given` empty unless wanted."""
 
-    def extents(self) -> list[Extent]:
-        """Return where the chunks of units lie, in order."""
+    def extents(self, *, wave: int | None = None) -> list[Extent]:
+        """Return where the chunks of units lie, in order: all, or those of a wave."""
 
-    def outcome_chunk_count(self) -> int:
-        """Return how many chunks of outcome rows there are."""
+    def extent_of(self, number: int) -> Extent:
+        """Return where the chunk lies that holds a unit."""
 
-    def outcome_chunks(self) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order."""
+    def next_chunks(self) -> tuple[int, int]:
+        """Return the numbers that the next chunk of units and of outcome rows will have."""
+
+    def outcome_chunks(self, *, after_event: int = 0) -> Iterator[OutcomeChunk]:
+        """Yield the chunks of outcome rows in order, those of later events than one."""
 
     def states(self) -> Iterator[StateRecord]:
         """Yield the states in order of their events."""
 
-    def last_state(self) -> StateRecord | None:
-        """Return the newest state."""
+    def last_state(self, *, before_event: int | None = None) -> StateRecord | None:
+        """Return the newest state, or the newest before an event."""
 
     def numbers(self, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
 
+    def owners(self, ids: Sequence[str]) -> Integers:
+        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+
     def outcomes(self, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
+
+    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
+        """Yield all versions of units' outcomes: number, version, value, event."""
+
+    def index_sizes(self) -> tuple[int, int, int]:
+        """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
 
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
         """Yield the whole index of outcomes: number, version, value, event."""
+
+    def owner_index(self) -> Iterator[tuple[str, int]]:
+        """Yield the whole index of outcome ids."""
 
 
 class Change(Reader, Protocol):
@@ -177,11 +200,14 @@ class Change(Reader, Protocol):
     ) -> None:
         """Add a chunk of outcome rows, and the accepted ones to the index."""
 
+    def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
+        """Say whose outcome ids are that nobody had."""
+
     def add_state(self, state: StateRecord) -> None:
         """Add a state."""
 
-    def add_event(self, event: Event) -> None:
-        """Add the event that says what all this was; the last call of a change."""
+    def add_event(self, event: Event, fold: Fold) -> None:
+        """Add the event that says what all this was, and keep its fold; a change's last call."""
 
 
 class Store(Protocol):

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
-from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation, amended, situation
+from seqbatch.campaign.record.situation import Situation, amended
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
@@ -23,7 +23,7 @@ class Amending:
     def __init__(self, change: Change, logbook: Logbook) -> None:
         self._change = change
         self._logbook = logbook
-        self.now = situation(change.events())
+        self.now = current(change)
 
     def run(
         self,
@@ -53,8 +53,7 @@ class Amending:
         after = amended(now, payload)
         self._check_after(after, bool(add))
         known = Ledger.of(self._change.outcome_chunks()).known()
-        chunks = self._change.unit_chunks
-        state = relearned(after, lambda: chunks(given=True), known, waves=now.wave - 1)
+        state = relearned(after, self._change, known, waves=now.wave - 1)
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
         )
@@ -71,7 +70,7 @@ class Amending:
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
         return self._logbook.write(
             self._change,
-            after=self.now.newest,
+            self.now,
             kind=kind,
             why=why,
             payload=payload,

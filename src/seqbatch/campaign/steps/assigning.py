@@ -14,8 +14,8 @@ from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.codec import pack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
-from seqbatch.campaign.record.events import Logbook, sealed
-from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
 from seqbatch.campaign.tables.columns import decoded
@@ -88,15 +88,14 @@ class Assigning:
     now: Situation = field(init=False)
 
     def __post_init__(self) -> None:
-        self.now = situation(self.change.events())
+        self.now = current(self.change)
         self._policy = self.now.made_policy()
         record = self.change.last_state()
         assert record is not None
         self._state: Any = None
         self._record = record
-        extents = self.change.extents()
-        self._stored = EarlierDecisions(self.change, extents, len(self.now.actions))
-        self._chunk = len(extents)
+        self._stored = EarlierDecisions(self.change, self.now)
+        self._chunk, _ = self.change.next_chunks()
         self._number = self.now.assigned
         self._hashes: list[str] = []
         self._without: list[Integers] = []
@@ -245,7 +244,7 @@ class Assigning:
         names = [action.name for action in self.now.actions]
         event = self.logbook.write(
             self.change,
-            after=self.now.newest,
+            self.now,
             kind="assign",
             counts={
                 "assigned": self._new,
@@ -282,7 +281,7 @@ def assign(
         spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
         # Outside the transaction: a large file is checked without keeping others waiting.
         with store.read(name) as reader:
-            now = situation(reader.events())
+            now = current(reader)
         counting = partial_call(report, "checking")
         checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
         with store.change(name) as change:

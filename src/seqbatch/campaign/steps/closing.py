@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
-from seqbatch.campaign.deciding.learning import closed, notes, still_used
+from seqbatch.campaign.deciding.learning import News, closed, notes, still_used
 from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
-from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
+from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, Reader, StateRecord, Store
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn_scaling
@@ -49,8 +50,8 @@ class Closed:
     late
         Outcomes of earlier waves, new since the last closing, that enter this estimate; under
         sample splitting this one or one to come.
-    relearned
-        Whether a correction made it necessary to learn all waves anew.
+    corrected
+        Outcomes that earlier estimates used, and that were corrected since.
     notes
         What there is to say about the estimate.
     event
@@ -64,7 +65,7 @@ class Closed:
     missingness: ChiSquare
     allocation: ChiSquare
     late: int
-    relearned: bool
+    corrected: int
     notes: tuple[str, ...]
     event: int
 
@@ -80,7 +81,7 @@ class Closed:
             missingness=ChiSquare(**payload["missingness"]),
             allocation=ChiSquare(**payload["allocation"]),
             late=payload["late"],
-            relearned=payload["relearned"],
+            corrected=payload["corrected"],
             notes=tuple(payload["notes"]),
             event=event.sequence,
         )
@@ -120,7 +121,7 @@ def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
     actions = len(now.actions)
     counted = Tally(seen=Allocation(actions), missing=Allocation(actions))
-    chunks = [extent.chunk for extent in reader.extents() if extent.wave == wave]
+    chunks = [extent.chunk for extent in reader.extents(wave=wave)]
     for chunk in reader.unit_chunks(given=False, chunks=chunks):
         decided = Decided.of(unpack(chunk.decided))
         seen = np.zeros(chunk.count, dtype=np.bool_)
@@ -136,21 +137,23 @@ class Closing:
     def __init__(self, change: Change, logbook: Logbook) -> None:
         self._change = change
         self._logbook = logbook
-        self._events = change.events()
-        self.now = situation(self._events)
+        self.now = current(change)
 
     def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
         """Close the open wave, or answer again for one that is closed."""
         now = self.now
         if wave is not None and 1 <= wave <= len(now.closes):
-            return Closed.of(self._events[now.closes[wave - 1] - 1])
+            return Closed.of(self._change.event(now.closes[wave - 1]))
         self._refuse_wrong_wave(wave)
         now.require_open()
-        ledger = Ledger.of(self._change.outcome_chunks())
-        counted = tally(self._change, now, ledger.known(), now.wave)
+        record = self._change.last_state()
+        assert record is not None
+        # The wave's units were assigned after the last estimate, and so came all their outcomes.
+        news = News.since(self._change, record.event, until=now.sequence)
+        counted = tally(self._change, now, news.fresh, now.wave)
         if not force:
             self._refuse_early(counted)
-        return Closed.of(self._close(counted, ledger, why=why, forced=force))
+        return Closed.of(self._close(counted, record, news, why=why, forced=force))
 
     def _refuse_wrong_wave(self, wave: int | None) -> None:
         now = self.now
@@ -182,26 +185,15 @@ class Closing:
                 f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}"
             )
 
-    def _close(self, counted: Tally, ledger: Ledger, *, why: str, forced: bool) -> Event:
+    def _close(
+        self, counted: Tally, record: StateRecord, news: News, *, why: str, forced: bool
+    ) -> Event:
         now, change = self.now, self._change
-        record = change.last_state()
-        assert record is not None
-        relearn = ledger.corrects_before(record.event, at_event=now.sequence)
         scaling = self._scaling()
         learner = replace(now, learned=scaling) if scaling is not None else now
         before = unpack_state(record.content, now)
-        late, unused = self._late(
-            ledger.first_known_after(record.event, at_event=now.sequence), before
-        )
-        state = closed(
-            learner,
-            before,
-            lambda: change.unit_chunks(given=True),
-            ledger,
-            since=record.event,
-            at_event=now.sequence,
-            relearn=relearn,
-        )
+        late, unused = self._late(news.fresh, before)
+        state = closed(learner, before, change, news)
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
         )
@@ -216,7 +208,7 @@ class Closing:
         }
         return self._logbook.write(
             change,
-            after=now.newest,
+            now,
             kind="close",
             why=why,
             counts={
@@ -228,7 +220,7 @@ class Closing:
                 **by_action,
                 **{name: test.plain() for name, test in tests.items()},
                 "late": late,
-                "relearned": relearn,
+                "corrected": len(news.corrected),
                 "scaling": scaling,
                 "forced": forced,
                 "notes": [
@@ -246,12 +238,8 @@ class Closing:
         late = fresh.within(0, sum(now.units[: now.wave - 1]))
         if not len(late):
             return 0, 0
-        used = 0
-        chunks = [extent.chunk for extent in self._change.extents() if extent.wave < now.wave]
-        for chunk in self._change.unit_chunks(given=False, chunks=chunks):
-            here = late.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first
-            decided = Decided.of(unpack(chunk.decided)).take(here)
-            used += int(still_used(now, state, decided).sum())
+        _, decided = EarlierDecisions(self._change, now).decided(late.numbers)
+        used = int(still_used(now, state, decided).sum())
         return used, len(late) - used
 
     def _scaling(self) -> dict[str, tuple[float, float]] | None:

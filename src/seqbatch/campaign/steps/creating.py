@@ -104,7 +104,7 @@ def create(store: Store, logbook: Logbook, prepared: Prepared) -> None:
         change.add_state(state)
         logbook.write(
             change,
-            after=(0, ""),
+            None,
             kind="create",
             counts={"waves": len(now.sizes), "actions": len(now.actions)},
             payload=prepared.payload,

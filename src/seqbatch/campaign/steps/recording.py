@@ -12,10 +12,10 @@ import pyarrow as pa
 from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.record.codec import pack
-from seqbatch.campaign.record.events import Logbook, sealed
-from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, outcome_owners
-from seqbatch.campaign.record.situation import Situation, situation
-from seqbatch.campaign.record.store import Change, OutcomeChunk, Store, waves_of
+from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.reading import Source, source
 from seqbatch.core.arrays import Floats, Integers, Places
@@ -64,12 +64,10 @@ class Recording:
         self._change = change
         self._logbook = logbook
         self._correct = correct
-        self._now = situation(change.events())
-        self._extents = change.extents()
-        self._chunk = change.outcome_chunk_count()
+        self._now = current(change)
+        _, self._chunk = change.next_chunks()
         self._counts: Counter[str] = Counter()
         self._late = self._corrected = 0
-        self._owners = outcome_owners(change.outcome_chunks()) if self._now.spec.outcome else {}
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
 
@@ -117,7 +115,7 @@ class Recording:
         taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
         if self._now.wave > 1 and taken.any():
-            waves = waves_of(self._extents, judged.numbers[taken])
+            waves = self._now.waves_of(judged.numbers[taken])
             self._late += int((waves < self._now.wave).sum())
         kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
@@ -127,16 +125,32 @@ class Recording:
         spec = self._now.spec
         judged = judging.readable(spec, batch)
         numbers = self._change.numbers(judged.units)
-        waves = waves_of(self._extents, np.maximum(numbers, 0))
+        waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
         versions, known = self._change.outcomes(judged.numbers[judged.candidates])
         if spec.outcome:
+            assert judged.ids is not None
+            owners = self._owners(judged.ids)
             judging.compared_with_ids(
-                judged, versions, known, self._owners, name=spec.outcome, correct=self._correct
+                judged, versions, known, owners, name=spec.outcome, correct=self._correct
             )
+            self._keep_owners(judged.ids, owners)
         else:
             judging.compared(judged, versions, known, correct=self._correct)
         return judged
+
+    def _owners(self, ids: list[str]) -> dict[str, int]:
+        """Return the unit number of those outcome ids that belong to a unit already."""
+        there = [key for key in dict.fromkeys(ids) if key]
+        numbers = self._change.owners(there).tolist()
+        self._owned = {key: n for key, n in zip(there, numbers, strict=True) if n >= 0}
+        return dict(self._owned)
+
+    def _keep_owners(self, ids: list[str], owners: dict[str, int]) -> None:
+        """Keep whose the outcome ids are that belonged to nobody."""
+        new = [key for key in dict.fromkeys(ids) if key in owners and key not in self._owned]
+        numbers = np.array([owners[key] for key in new], dtype=np.int64)
+        self._change.add_owners(new, numbers)
 
     def _keep(self, judged: Judged, kept: Places, lines: Integers) -> None:
         verdicts = judged.verdicts[kept]
@@ -194,7 +208,7 @@ class Recording:
             return None
         event = self._logbook.write(
             self._change,
-            after=self._now.newest,
+            self._now,
             kind="record",
             why=why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},

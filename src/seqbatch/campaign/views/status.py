@@ -8,8 +8,8 @@ import numpy as np
 
 from seqbatch.campaign.deciding.learning import notes
 from seqbatch.campaign.record.codec import unpack, unpack_state
-from seqbatch.campaign.record.events import canonical, digest
-from seqbatch.campaign.record.outcomes import CONFLICT, QUARANTINED, Ledger
+from seqbatch.campaign.record.events import canonical, current, digest
+from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
@@ -101,7 +101,7 @@ class Status:
 def now(store: Store, name: str) -> Situation:
     """Return what the events of a campaign say."""
     with store.read(name) as reader:
-        return situation(reader.events())
+        return current(reader)
 
 
 def events(store: Store, name: str) -> list[Event]:
@@ -113,11 +113,12 @@ def events(store: Store, name: str) -> list[Event]:
 def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
     """Return where a campaign stands, or stood right after event number `at_event`."""
     with store.read(name) as reader:
-        return _status(reader, events_until(reader.events(), at_event))
+        if at_event is None:
+            return _status(reader, current(reader))
+        return _status(reader, situation(events_until(reader.events(), at_event)))
 
 
-def _status(reader: Reader, events: list[Event]) -> Status:
-    now = situation(events)
+def _status(reader: Reader, now: Situation) -> Status:
     known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
     sums: dict[int, _Sums] = {}
     made = []
@@ -129,7 +130,8 @@ def _status(reader: Reader, events: list[Event]) -> Status:
         wave = sums.setdefault(chunk.wave, _Sums(len(now.actions)))
         wave.add(decided, here.numbers - chunk.first, here.values)
         made.append(digest(chunk.given, chunk.decided))
-    record = [state for state in reader.states() if state.event <= now.sequence][-1]
+    record = reader.last_state(before_event=now.sequence + 1)
+    assert record is not None
     actions = tuple(
         row
         for number in sorted(sums)
@@ -138,10 +140,6 @@ def _status(reader: Reader, events: list[Event]) -> Status:
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
     if any(row.outcomes and not row.least for row in actions):
         said.append(UNKNOWN)
-    held = {
-        verdict: sum(event.counts[verdict] for event in events if event.kind == "record")
-        for verdict in (CONFLICT, QUARANTINED)
-    }
     return Status(
         name=now.name,
         condition=now.condition,
@@ -151,10 +149,10 @@ def _status(reader: Reader, events: list[Event]) -> Status:
         control=now.spec.control,
         waves=tuple(_wave(now, number, sums.get(number)) for number in _numbers(now)),
         actions=actions,
-        conflicts=held[CONFLICT],
-        quarantined=held[QUARANTINED],
+        conflicts=now.conflicts,
+        quarantined=now.quarantined,
         notes=tuple(said),
-        events=len(events),
+        events=now.sequence,
         hash=now.hash,
         state=digest(
             canonical([now.name, now.wave, now.condition]).encode(),

@@ -1,11 +1,13 @@
 """Prove a campaign: every hash, every index row, every estimate and every decision, again.
 
 The hash chain shows that nothing was changed; the replay shows that what was decided is what the
-declared policy decides. Decisions are replayed from the stored states and compared bit for bit;
-states are computed anew from the stored rows.
+declared policy decides. Decisions are replayed from the stored states, states are computed again
+from the stored rows, and all are compared bit for bit. Another machine may round otherwise: numbers
+that agree to `ROUNDING` are told in a note, and are no damage.
+
+Records are read one chunk at a time, so that memory does not grow with the campaign.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,17 +15,27 @@ import numpy as np
 
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
-from seqbatch.campaign.deciding.learning import closed, relearned
-from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
+from seqbatch.campaign.deciding.learning import News, closed, relearned
+from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import Ledger, accepted
 from seqbatch.campaign.record.situation import Situation, history
-from seqbatch.campaign.record.store import Event, Reader, StateRecord, Store, UnitChunk
+from seqbatch.campaign.record.store import (
+    Event,
+    OutcomeChunk,
+    Reader,
+    StateRecord,
+    Store,
+    UnitChunk,
+)
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.core.arrays import Integers
 
 #: Differences of one kind that are named one by one.
 NAMED = 20
+#: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verification looked at, and what it found."""
+    """What a verification looked at, what it found, and what is no damage but should be known."""
 
     events: int
     units: int
     outcomes: int
     states: int
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -67,25 +80,36 @@ class _Verifying:
         self._events = reader.events()
         self._findings: list[Finding] = []
         self._history: list[Situation] = []
-        self._units: dict[str, int] = {}
-        self._ledger = Ledger.of(())
+        self._rounded = 0.0
+        # The hashes of every event's records, as they are found.
+        self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
+        self._units = self._outcomes = self._states = 0
 
     def run(self) -> Verified:
-        counts = {"units": 0, "outcomes": 0, "states": 0}
-        hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._chain()
         self._guard(1, "spec", self._fold)
-        usable = len(self._history) == len(self._events)
-        self._outcomes(hashes, counts)
-        states = self._states(hashes, counts)
-        self._unit_chunks(hashes, counts, states if usable else {})
-        self._rows(hashes)
-        self._number_index()
-        if usable:
-            self._estimates(states)
-        order = sorted(self._findings, key=lambda finding: finding.event)
-        return Verified(len(self._events), counts["units"], counts["outcomes"], counts["states"],
-                        tuple(order))  # fmt: skip
+        self._outcome_chunks()
+        self._state_records()
+        self._unit_chunks()
+        self._rows()
+        self._index_sizes()
+        if self._usable:
+            for event in self._events:
+                if event.kind in ("create", "close", "amend"):
+                    self._guard(event.sequence, "state", lambda e=event: self._estimate(e))
+        notes: tuple[str, ...] = ()
+        if self._rounded:
+            notes = (
+                f"numbers computed again differ by up to {self._rounded:.1g}, within rounding "
+                f"({ROUNDING:g}): another machine or another library made them",
+            )
+        order = tuple(sorted(self._findings, key=lambda finding: finding.event))
+        return Verified(len(self._events), self._units, self._outcomes, self._states, order, notes)
+
+    @property
+    def _usable(self) -> bool:
+        """Whether every event can be read."""
+        return len(self._history) == len(self._events)
 
     def _fold(self) -> None:
         self._history = list(history(self._events))
@@ -120,169 +144,166 @@ class _Verifying:
             named = spec.get("name") if isinstance(spec, dict) else None
             if named != self._reader.name:
                 self._find(1, "name", f"the store says {self._reader.name!r}, the event {named!r}")
+        fold = self._reader.fold()
+        if fold is not None and fold.event > len(self._events):
+            self._find(fold.event, "event", "there was such an event, and it is missing")
 
-    def _rows(self, hashes: dict[int, list[str]]) -> None:
+    def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
+        """Check a record's hash, and that it belongs to an event."""
+        if hash_of(self._reader.name, record) != record.hash:
+            self._find(record.event, place, "its bytes are not those that were hashed")
+        if record.event in self._hashes:
+            self._hashes[record.event].append(record.hash)
+        else:
+            self._find(record.event, place, "belongs to no event; its event is missing")
+
+    def _rows(self) -> None:
         for event in self._events:
-            if rows_hash(hashes[event.sequence]) != event.rows_hash:
+            if rows_hash(self._hashes[event.sequence]) != event.rows_hash:
                 self._find(event.sequence, "rows", "are not those that were signed")
 
-    def _outcomes(self, hashes: dict[int, list[str]], counts: dict[str, int]) -> None:
-        chunks = []
+    def _outcome_chunks(self) -> None:
         for chunk in self._reader.outcome_chunks():
             place = f"outcome chunk {chunk.chunk}"
-            hashes.setdefault(chunk.event, []).append(chunk.hash)
-            if hash_of(self._reader.name, chunk) != chunk.hash:
-                self._find(chunk.event, place, "its bytes are not those that were hashed")
-            rows = self._guard(chunk.event, place, lambda c=chunk: accepted(unpack(c.rows)))
-            if rows is not None:
-                counts["outcomes"] += rows.num_rows
-                chunks.append(chunk)
-        self._ledger = Ledger.of(chunks)
-        self._outcome_index()
+            self._record(chunk, place)
+            self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
 
-    def _outcome_index(self) -> None:
-        kept = {
-            (int(n), int(v)): (float(x), int(e))
-            for n, v, x, e in zip(
-                self._ledger.numbers,
-                self._ledger.versions,
-                self._ledger.values,
-                self._ledger.events,
-                strict=True,
-            )
+    def _outcome_rows(self, chunk: OutcomeChunk) -> None:
+        """Compare the accepted rows of a chunk with the indexes."""
+        rows = accepted(unpack(chunk.rows))
+        self._outcomes += rows.num_rows
+        numbers = rows["number"].to_numpy()
+        indexed = {
+            (number, version): (value, event)
+            for number, version, value, event in self._reader.outcome_versions(np.unique(numbers))
         }
-        for number, version, value, event in self._reader.outcome_index():
-            known = kept.pop((number, version), None)
-            place = f"outcome of unit number {number}, version {version}"
-            if known is None:
-                self._find(event, place, "is in the index but was never recorded")
-            elif known != (value, event):
-                problem = f"the index says {value!r} of event {event}, the record {known}"
-                self._find(known[1], place, problem)
-        for (number, version), (_, event) in list(kept.items())[:NAMED]:
-            self._find(event, f"outcome of unit number {number}, version {version}",
-                       "was recorded but is not in the index")  # fmt: skip
+        columns = (rows["version"].to_pylist(), rows["value"].to_pylist())
+        for number, version, value in zip(numbers.tolist(), *columns, strict=True):
+            found = indexed.get((number, version))
+            if found != (value, chunk.event):
+                said = "nothing" if found is None else f"{found[0]!r} of event {found[1]}"
+                place = f"outcome of unit number {number}, version {version}"
+                self._find(chunk.event, place, f"the index says {said}, the record {value!r}")
+        if "outcome" in rows.column_names:
+            self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
 
-    def _states(
-        self, hashes: dict[int, list[str]], counts: dict[str, int]
-    ) -> dict[int, StateRecord]:
-        states = {}
+    def _owners(self, event: int, ids: list[str], numbers: Integers) -> None:
+        for text, number, owner in zip(
+            ids, numbers.tolist(), self._reader.owners(ids).tolist(), strict=True
+        ):
+            if number != owner:
+                problem = f"the index says unit number {owner}, the record {number}"
+                self._find(event, f"outcome id {text!r}", problem)
+
+    def _state_records(self) -> None:
         for state in self._reader.states():
-            hashes.setdefault(state.event, []).append(state.hash)
-            if hash_of(self._reader.name, state) != state.hash:
-                self._find(state.event, f"state after wave {state.wave}",
-                           "its bytes are not those that were hashed")  # fmt: skip
-            states[state.event] = state
-            counts["states"] += 1
-        return states
+            self._record(state, f"state after wave {state.wave}")
+            self._states += 1
 
-    def _unit_chunks(
-        self, hashes: dict[int, list[str]], counts: dict[str, int], states: dict[int, StateRecord]
-    ) -> None:
-        expected = 0
+    def _unit_chunks(self) -> None:
         for chunk in self._reader.unit_chunks(given=True):
-            hashes.setdefault(chunk.event, []).append(chunk.hash)
             place = f"unit chunk {chunk.chunk}"
-            if hash_of(self._reader.name, chunk) != chunk.hash:
-                self._find(chunk.event, place, "its bytes are not those that were hashed")
-            if chunk.first != expected:
-                self._find(chunk.event, place, f"starts at {chunk.first}, not {expected}")
-            expected = chunk.first + chunk.count
-            counts["units"] += chunk.count
-            self._guard(chunk.event, place, lambda c=chunk: self._replay(c, states))
+            self._record(chunk, place)
+            if chunk.first != self._units:
+                self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
+            self._units = chunk.first + chunk.count
+            self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
 
-    def _replay(self, chunk: UnitChunk, states: dict[int, StateRecord]) -> None:
-        """Decide again for the units of a chunk."""
+    def _replay(self, chunk: UnitChunk) -> None:
+        """Look the units of a chunk up in the index, and decide again for them."""
         given, stored = unpack(chunk.given), Decided.of(unpack(chunk.decided))
         units = given.column(0).to_pylist()
-        for place, unit in enumerate(units):
-            self._units[unit] = chunk.first + place
-        if not states:
+        numbers = self._reader.numbers(units)
+        expected = np.arange(chunk.first, chunk.first + len(units))
+        for row in np.flatnonzero(numbers != expected)[:NAMED]:
+            problem = f"the index says number {numbers[row]}, not {expected[row]}"
+            self._find(chunk.event, f"unit {units[row]!r}", problem)
+        state = self._reader.last_state(before_event=chunk.event)
+        if not self._usable or state is None or chunk.event > len(self._events):
             return
         now = self._after(chunk.event - 1)
-        state = states[max(event for event in states if event < chunk.event)]
-        again = decide(
-            now,
-            now.made_policy(),
-            unpack_state(state.content, now),
-            given,
-            draws(now.spec.seed, now.name, units),
-        )
+        if chunk.wave != now.wave:
+            self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
+        drawn = draws(now.spec.seed, now.name, units)
+        again = decide(now, now.made_policy(), unpack_state(state.content, now), given, drawn)
+        self._compare(chunk, now, units, stored, again)
+
+    def _compare(
+        self, chunk: UnitChunk, now: Situation, units: list[str], stored: Decided, again: Decided
+    ) -> None:
         differs = (
             (again.actions != stored.actions)
             | (again.randomised != stored.randomised)
             | (again.groups != stored.groups)
-            | (again.scores.view(np.int64) != stored.scores.view(np.int64))
-            | (again.probabilities.view(np.int64) != stored.probabilities.view(np.int64)).any(
-                axis=1
-            )
         )
+        for one, two in (
+            (again.scores, stored.scores), (again.probabilities, stored.probabilities),
+        ):  # fmt: skip
+            apart = difference(one, two)
+            if 0 < apart < ROUNDING:
+                self._rounded = max(self._rounded, apart)
+            elif apart:
+                other = one.view(np.int64) != two.view(np.int64)
+                differs |= other if other.ndim == 1 else other.any(axis=1)
+        names = [action.name for action in now.actions]
         for row in np.flatnonzero(differs)[:NAMED]:
-            names = [action.name for action in now.actions]
             problem = (
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
                 f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
             self._find(chunk.event, f"unit {units[row]!r}", problem)
-        if chunk.wave != now.wave:
-            self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
 
-    def _number_index(self) -> None:
-        left = dict(self._units)
-        for unit, number in self._reader.number_index():
-            known = left.pop(unit, None)
-            if known is None:
-                self._find(0, f"unit {unit!r}", "is in the index but was never assigned")
-            elif known != number:
-                self._find(0, f"unit {unit!r}", f"the index says number {number}, not {known}")
-        for unit in list(left)[:NAMED]:
-            self._find(0, f"unit {unit!r}", "was assigned but is not in the index")
+    def _index_sizes(self) -> None:
+        """Look for rows of the indexes that no record knows; others were compared already."""
+        numbers, outcomes, ids = self._reader.index_sizes()
+        if numbers != self._units:
+            for unit, number in self._reader.number_index():
+                if not self._assigned(unit, number):
+                    self._find(0, f"unit {unit!r}", "is in the index but was never assigned")
+        if outcomes != self._outcomes:
+            self._find(0, "outcomes", f"{outcomes:,} are indexed, {self._outcomes:,} were recorded")
+        if ids > self._outcomes:
+            self._find(0, "outcome ids", f"{ids:,} are indexed, {self._outcomes:,} were recorded")
 
-    def _estimates(self, states: dict[int, StateRecord]) -> None:
-        """Learn every wave again from the rows, and compare with the stored states."""
-        for event in self._events:
-            if event.kind in ("create", "close", "amend"):
-                self._guard(event.sequence, "state", lambda e=event: self._estimate(e, states))
+    def _assigned(self, unit: str, number: int) -> bool:
+        if not 0 <= number < self._units:
+            return False
+        extent = self._reader.extent_of(number)
+        [chunk] = self._reader.unit_chunks(given=True, chunks=[extent.chunk])
+        return bool(unpack(chunk.given).column(0)[number - extent.first].as_py() == unit)
 
-    def _estimate(self, event: Event, states: dict[int, StateRecord]) -> None:
-        stored = states.get(event.sequence)
-        if stored is None:
-            if event.kind != "amend":
-                self._find(event.sequence, "state", "is missing")
+    def _estimate(self, event: Event) -> None:
+        """Compute a state again from the rows, and compare it with the stored one."""
+        stored = self._reader.last_state(before_event=event.sequence + 1)
+        if stored is None or stored.event != event.sequence:
+            self._find(event.sequence, "state", "is missing")
             return
+        now = self._after(event.sequence)
         if event.kind == "create":
-            now = self._after(1)
             state = now.made_policy().begin(now.problem())
         elif event.kind == "close":
-            state = self._closed(event, states)
+            state = self._closed(event)
         else:
-            now = self._after(event.sequence)
-            known = self._ledger.known(at_event=event.sequence)
-            state = relearned(now, lambda: self._before(event), known, waves=now.wave - 1)
-        if pack_state(state) != stored.content:
+            known = Ledger.of(self._reader.outcome_chunks()).known(at_event=event.sequence)
+            state = relearned(now, self._reader, known, waves=now.wave - 1)
+        apart = agreement(state, unpack_state(stored.content, now))
+        if 0 < apart < ROUNDING:
+            self._rounded = max(self._rounded, apart)
+        elif apart:
             self._find(event.sequence, f"state after wave {stored.wave}",
                        "learning the stored rows again gives other numbers")  # fmt: skip
 
-    def _closed(self, event: Event, states: dict[int, StateRecord]) -> Any:
+    def _closed(self, event: Event) -> Any:
         now = self._after(event.sequence - 1)
         if now.wave == 1:
-            pieces = (unpack(chunk.given) for chunk in self._before(event))
+            chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
+            pieces = (unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks))
             scaling = learn_scaling(now.encoder(), pieces)
             said = {name: tuple(pair) for name, pair in (event.payload["scaling"] or {}).items()}
             if scaling != said:
                 self._find(event.sequence, "scaling", f"the rows give {scaling}, not {said}")
-        before = states[max(number for number in states if number < event.sequence)]
+        before = self._reader.last_state(before_event=event.sequence)
+        assert before is not None
         learner = replace(now, learned=self._after(event.sequence).learned)
-        return closed(
-            learner,
-            unpack_state(before.content, now),
-            lambda: self._before(event),
-            self._ledger,
-            since=before.event,
-            at_event=now.sequence,
-            relearn=event.payload["relearned"],
-        )
-
-    def _before(self, event: Event) -> Iterator[UnitChunk]:
-        chunks = [e.chunk for e in self._reader.extents() if e.event < event.sequence]
-        return self._reader.unit_chunks(given=True, chunks=chunks)
+        news = News.since(self._reader, before.event, until=now.sequence)
+        return closed(learner, unpack_state(before.content, now), self._reader, news)

@@ -1,18 +1,29 @@
-"""The first schema: campaigns, their events, chunks, states and indexes, all append-only."""
+"""The schema: campaigns with their events, chunks, states and indexes, all append-only, and folds.
+
+Schema 0001 belonged to versions that were never released; there is no way from it to here.
+"""
 
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-TABLES = (
-    "campaigns", "events", "unit_chunks", "outcome_chunks", "states", "assignments", "outcomes",
-)  # fmt: skip
+#: The append-only tables, with the columns that tell their rows apart.
+KEYS = {
+    "campaigns": ("id",),
+    "events": ("campaign", "sequence"),
+    "unit_chunks": ("campaign", "chunk"),
+    "outcome_chunks": ("campaign", "chunk"),
+    "states": ("campaign", "event"),
+    "assignments": ("campaign", "unit"),
+    "outcomes": ("campaign", "number", "version"),
+    "outcome_ids": ("campaign", "id"),
+}
 
 
 def upgrade() -> None:
@@ -104,17 +115,45 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("campaign", "number", "version"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "outcome_ids",
+        column("campaign", sa.Integer()),
+        column("id", plain),
+        column("number", big),
+        sa.PrimaryKeyConstraint("campaign", "id"),
+        sqlite_with_rowid=False,
+    )
+    # One row a campaign, replaced by every change: not a record, but what the records say.
+    op.create_table(
+        "folds",
+        campaign(),
+        column("event", big),
+        column("content", text),
+        column("hash", text),
+        sa.PrimaryKeyConstraint("campaign"),
+    )
+    # A unit's chunk is found by its number, and what is new by the events since the last state.
+    op.create_index("unit_chunks_first", "unit_chunks", ["campaign", "first"])
+    op.create_index("outcome_chunks_event", "outcome_chunks", ["campaign", "event"])
     for statement in _sqlite_rules() if sqlite else _postgres_rules():
         op.execute(sa.text(statement))
 
 
 def _sqlite_rules() -> list[str]:
-    return [
-        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
-        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-        for table in TABLES
-        for verb in ("UPDATE", "DELETE")
-    ]
+    rules = []
+    for table, keys in KEYS.items():
+        refusal = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        rules += [
+            f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} {refusal}"
+            for verb in ("UPDATE", "DELETE")
+        ]
+        # INSERT OR REPLACE deletes without a trigger for deletion being asked.
+        same = " AND ".join(f"{key} = NEW.{key}" for key in keys)
+        rules.append(
+            f"CREATE TRIGGER {table}_no_REPLACE BEFORE INSERT ON {table} "
+            f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) {refusal}"
+        )
+    return rules
 
 
 def _postgres_rules() -> list[str]:
@@ -125,7 +164,7 @@ def _postgres_rules() -> list[str]:
     triggers = [
         f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
-        for table in TABLES
+        for table in KEYS
     ]
     # Records come compressed: to compress them again would only cost time.
     plain = [
