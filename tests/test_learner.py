@@ -158,7 +158,7 @@ def test_a_failing_policy_uses_up_no_draws():
         ),
         (lambda: learner(actions=1), "actions must be a whole number of at least 2; received 1"),
         (lambda: learner(seed=-1), "seed must be a whole number of at least 0; received -1"),
-        (lambda: learner(policy=LinUCB()), "grid must be one unit a batch for LinUCB"),
+        (lambda: learner(policy=LinUCB()), "grid must be one unit per batch for LinUCB"),
         (lambda: SBUCB(gamma=-1.0), "gamma must be a finite number at least 0; received -1.0"),
         (lambda: SBUCB(ridge="2"), "ridge must be a finite number above 0; received '2'"),
         (lambda: SBUCB(gamma=True), "gamma must be a finite number"),
@@ -406,7 +406,9 @@ def test_a_state_that_could_not_be_read_back_is_not_saved(tmp_path):
     made = learner(Remembering())
     made.assign(X[:4])
     made.observe(np.ones(4))
-    with pytest.raises(InvalidArgumentError, match="of the make that begin gave it"):
+    with pytest.raises(
+        InvalidArgumentError, match="of the same structure as the state that begin returned"
+    ):
         made.save(tmp_path / "learner")
     assert not list(tmp_path.iterdir())
 

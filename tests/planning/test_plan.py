@@ -137,7 +137,7 @@ def test_arbitrary_contexts_get_ucb_in_equal_batches():
         units=10**9, actions=2, dim=2, contexts="adversarial", first_batch=9 * 10**8, batches=300
     )
     assert uneven.row.lower_bound <= uneven.row.rate
-    assert "cannot be foretold" in str(made)
+    assert "cannot be predicted" in str(made)
     json.dumps(made.as_dict(), allow_nan=False)
     assert plan(units=9_000, actions=3, dim=4, contexts="adversarial").batches == 8
 
@@ -331,7 +331,9 @@ def test_replanning_the_shared_model():
         before, seen=500, statistics=other, covariance=scaled @ scaled, batches=2, max_batches=4
     )
     assert alike.row.regret == pytest.approx(after.row.regret)
-    with pytest.raises(InvalidArgumentError, match="covariance must be given with a plan for dim"):
+    with pytest.raises(
+        InvalidArgumentError, match="covariance must be given, as the plan is for dim"
+    ):
         replan(before, seen=500, statistics=known)
 
 
@@ -356,7 +358,10 @@ NONSENSE = [
     ({"waves": 100}, r"waves must be a list of sizes; received 100"),
     ({"waves": [100, 200]}, r"waves must be sizes that add up to units = 10000; received 300"),
     ({"waves": [5_000, 5_000], "min_batch": 2}, r"waves must be given without min_batch"),
-    ({"features": None}, r"features or dim must be given, one of the two; received neither"),
+    (
+        {"features": None},
+        r"features or dim must be given: exactly one of the two; received neither",
+    ),
     ({"dim": 3, "features": 3}, r"received both"),
     ({"contexts": "sunny"}, r"contexts must be one of 'stochastic', 'adversarial'"),
     ({"grid": "best"}, r"grid must be one of 'tuned', 'paper'"),
@@ -408,7 +413,7 @@ def test_a_sample_speaks_of_diversity():
 def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
     text = str(campaign)
     assert text.startswith(f"20,000 units, 3 actions: {campaign.batches} batches, by ")
-    assert "every action as likely" in text
+    assert "uniformly at random" in text
     assert "a perfect assignment gains 0.3 a unit" in text
     table = campaign.table()
     assert isinstance(table, pl.DataFrame)

@@ -26,7 +26,7 @@ FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 @contextmanager
 def kindly(*, as_json: bool = False) -> Iterator[None]:
-    """Turn the package's errors into one line and an exit code."""
+    """Turn the package's errors into a message and an exit code."""
     try:
         yield
     except (SeqbatchError, OSError) as error:
@@ -46,7 +46,7 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         )
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
-        errors.print("seqbatch: interrupted; the same command goes on from here.")
+        errors.print("seqbatch: interrupted; run the same command again to resume.")
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -40,9 +40,9 @@ class Contexts:
         block = problem.layout == "block"
         shape = ("n", problem.dim) if block else ("n", problem.actions, problem.dim)
         advice = (
-            "Contexts with one vector for each action are of the layout 'shared' or 'disjoint'."
+            "Contexts with one vector per action have the layout 'shared' or 'disjoint'."
             if block
-            else "One vector a unit, whatever the action, is the layout 'block'."
+            else "Contexts with one vector per unit, whatever the action, have the layout 'block'."
         )
         return cls(arguments.floats(name, values, shape, advice=advice), problem)
 

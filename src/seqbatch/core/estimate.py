@@ -109,7 +109,7 @@ def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Int
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
-    """Warn where observed data leave a direction undetermined; say whether it was so."""
+    """Warn where observed data leave a direction undetermined; return whether they did."""
     dim = statistics.dim
     lacking = np.flatnonzero(estimate.rank < dim)
     if not lacking.size:

@@ -94,7 +94,7 @@ class Statistics:
         if (other.count > self.count).any():
             raise InvalidArgumentError(
                 "other",
-                f"statistics of units counted here, at most {self.count.tolist()} a cell",
+                f"statistics of units counted here, at most {self.count.tolist()} per cell",
                 f"counts {other.count.tolist()}",
             )
         return Statistics(

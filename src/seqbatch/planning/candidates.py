@@ -1,4 +1,4 @@
-"""Which policy: those that might do, run on the plan's grid."""
+"""The candidate policies, run on the plan's grid."""
 
 import math
 import warnings
@@ -54,7 +54,7 @@ def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...
 
 
 def preferred(made: Sequence[Candidate]) -> LinearPolicy:
-    """Return the policy of least regret; the first unless another is better beyond chance."""
+    """Return the policy of least regret; the first unless another is significantly better."""
     best = min(made, key=lambda one: one.regret)
     clearly = best.excess < -2 * best.excess_error
     return best.policy if clearly else made[0].policy

@@ -1,8 +1,8 @@
-"""What a plan assumes of the world, in numbers: parameters drawn from a normal law.
+"""The model that a plan assumes: Gaussian contexts, parameters drawn from a normal law.
 
 Contexts are Gaussian and whitened; every coordinate of the true parameters is drawn from N(0, s^2),
 with s such that the best action's mean reward exceeds a random one's by `effect`, on average over
-units and parameters. A control is like a random action before anything is known, so that the same
+units and parameters. Before anything is known a control is like a random action, so the same
 number is the gain over control.
 """
 
@@ -29,7 +29,7 @@ PARAMETERS = 10
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """A Gaussian model with parameters yet unknown.
+    """A Gaussian model whose parameters are still unknown.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Model:
     scenarios
         Pairs of effect and noise, all equally plausible.
     kappa
-        The smallest eigenvalue of the contexts' covariance over its largest. It enters the
+        The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
     rows
         Rows of features to draw from where policies are compared, shape (n, p); None draws normals.

@@ -54,7 +54,7 @@ def tune(
     limits, batches
         What the grid must keep to.
     least
-        The smallest first end that is worth a look.
+        The smallest first end worth trying.
     start
         ln t_1 and ln r to search near, as found for another number of batches.
 
@@ -108,7 +108,7 @@ def tune(
 
 
 def _golden(value: Callable[[float], float], low: float, high: float, *, steps: int) -> float:
-    """Narrow the place of a minimum by the golden section, one new point a step."""
+    """Narrow the place of a minimum by the golden section, one new point per step."""
     if high <= low:
         return low
     ratio = (math.sqrt(5) - 1) / 2

@@ -3,8 +3,8 @@
 The posterior of theta is N(theta, scale^2 A^-1), with theta and A of the ridge regression on all
 earlier batches, and it is frozen within a batch. An action's probability is the share of posterior
 draws under which it is best; the draws are the same for all units of a batch, in pairs around the
-mean, and fixed by the batch's number. The probabilities in the decision are therefore the exact
-ones, as honest measurement afterwards needs, in steps of 1 / samples.
+mean, and fixed by the batch's number. The probabilities in the decision are therefore exact,
+as honest measurement afterwards requires, in steps of 1 / samples.
 
 *Guarantee.* Not in the paper; a common baseline. It explores by itself in every layout, so that
 ``first`` matters little.

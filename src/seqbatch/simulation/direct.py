@@ -1,4 +1,4 @@
-"""Trajectories: policies on grids in an environment."""
+"""Direct simulation, unit by unit: policies on grids in an environment."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -40,14 +40,15 @@ def simulate(
     seed
         A number, or a place in a seed tree.
     checkpoints
-        Units at which to note the regret, besides the batches' ends.
+        Units at which to record the regret, in addition to the batches' ends.
     method
         ``"direct"``: unit by unit. ``"collapsed"``: a batch at a time, for greedy policies under
         independent Gaussian contexts (:mod:`seqbatch.simulation.collapsed`); its regret is the
         expected one given the estimates. ``"auto"``: collapsed where that applies.
     learn_last
-        Whether to learn from the last batch, which decides nothing any more. Without it the last
-        error and eigenvalue are those of the batch before; it saves most of a long run's sums.
+        Whether to learn from the last batch, although nothing is decided afterwards. Without it the
+        last error and eigenvalue are those of the batch before, and most of the work of a long
+        run is saved.
 
     Examples
     --------
@@ -122,8 +123,8 @@ def _direct(
             raise InvalidArgumentError(
                 "environment",
                 f"long enough to fill a grid of {late[0].problem.units} units",
-                f"{late[0].seen} units that count of {late[0].read}",
-                "Where logged data are replayed, only units whose logged action matches count.",
+                f"{late[0].seen} usable units among {late[0].read}",
+                "When logged data are replayed, only units whose logged action matches count.",
             )
     return [run.trajectory() for run in going]
 

@@ -1,4 +1,4 @@
-"""What a sweep's table says: means, bands, slopes, paired differences."""
+"""Summaries of a sweep's table: means, intervals, slopes, paired differences."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return mean, standard deviation, trials and a 95% interval of the mean, for each line and T.
 
-    The interval is Student's; with a single trial it is not known, and null.
+    The interval is Student's; with a single trial it is null.
     """
     import polars as pl
     from scipy.special import stdtrit
@@ -37,7 +37,7 @@ def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return each line's slope of log mean value on log T, with its standard error.
 
     The error is the jackknife's over trials: what repeating the whole sweep would show. A line
-    whose mean is not positive throughout has no slope, and null.
+    whose mean is not positive throughout has a null slope.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What is kept of one run."""
+"""A trajectory: what is kept of one run."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +32,10 @@ class Trajectory:
     eigenvalue
         Smallest eigenvalue of the design so far, over all models, after each batch.
     checkpoints, checkpoint_regret
-        Units at which the regret so far was asked for, and the answers.
+        Units at which the regret so far was requested, and that regret.
     units_read
-        How many units of the environment were looked at; more than the last end where logged data
-        were replayed and only matching units counted.
+        How many units of the environment were read: more than the last end when logged data are
+        replayed, because only matching units count.
     """
 
     ends: Integers

@@ -1,4 +1,4 @@
-"""LinUCB against a table of rewards: one unit a batch, by rank-one updates."""
+"""LinUCB against a table of rewards: one unit per batch, by rank-one updates."""
 
 import numpy as np
 from numba import njit
@@ -121,7 +121,7 @@ def replay_online_ucb(
     root: Floats,
     actions: Integers,
 ) -> None:
-    """Play LinUCB against a table of rewards, one unit a batch; all in place.
+    """Play LinUCB against a table of rewards, one unit per batch; all in place.
 
     The root of the chosen model is updated for x x' by the Cholesky factor of I + z z', z = root x,
     and rebuilt from the gram every REFRESH updates, so that rounding cannot build up.

@@ -95,7 +95,7 @@ def means_and_widths(
 ) -> None:
     """Fill <x, theta> and |root x| for rows (n, 1 or K, p).
 
-    With one row a unit, column a is model a; with K rows, column a is row a under model a, or
+    With one row per unit, column a is model a; with K rows, column a is row a under model a, or
     under the only model.
     """
     units, slots, dim = rows.shape
@@ -107,7 +107,7 @@ def means_and_widths(
         lanes = -(-(stop - start) // STEP) * STEP
         for slot in range(slots):
             _load(rows, start, stop, slot, lanes, tile)
-            # One vector a unit: score it under every model. Else: its own model, or the one.
+            # One vector per unit: score it under every model. Else: under its own, or the only one.
             low, high = 0, models
             if slots == columns:
                 low = min(slot, models - 1)

@@ -1,4 +1,4 @@
-"""Greedy trials of the block model: one row of features a unit, one parameter for each action.
+"""Greedy trials of the block model: one row of features per unit, one parameter per action.
 
 A unit is v = (1, z) with z ~ N(0, I). Which action it gets depends on z only through the
 differences of K estimated scores, and what it loses only through those and the differences of the

@@ -1,4 +1,4 @@
-"""Greedy trials of the shared model: K independent Gaussian vectors a unit, one parameter.
+"""Greedy trials of the shared model: K independent Gaussian vectors per unit, one parameter.
 
 A batch is drawn as in :mod:`seqbatch.simulation.collapsed`, for all trials together. The sum of
 squared maxima is matched in three moments throughout.
