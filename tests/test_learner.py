@@ -105,7 +105,7 @@ BAD_CALLS = [
     (when_full, lambda m: m.observe(np.ones((4, 1))), r"received shape \(4, 1\)"),
     (when_full, lambda m: m.observe([1, 2, np.inf, 3]), r"rewards .* received inf at index \(2,\)"),
     (when_full, lambda m: m.observe(["a"] * 4), "rewards must be an array of real numbers"),
-    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 wait"),
+    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 still wait"),
     (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "received 5 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),

@@ -153,6 +153,7 @@ class Learner:
                 "policy", "one that has summary(state)", type(self.policy).__name__
             )
         estimate: Estimate = summary(self.state)
+        # Arrays can be written to, and the learner's own must not change from outside.
         return copy.deepcopy(estimate)
 
     def assign(self, contexts: ArrayLike) -> Decision:
@@ -181,6 +182,7 @@ class Learner:
             made = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(made, len(checked))
             vectors = checked.chosen(made.actions)
+            # Copies, because the decision is the caller's to change.
             return made, _Pending(vectors, made.actions.copy(), made.groups.copy())
 
         decision, waiting = self._with_draws(len(checked), decide)

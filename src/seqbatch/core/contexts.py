@@ -55,6 +55,7 @@ class Contexts:
 
     def chosen(self, actions: Integers) -> Floats:
         """Return each unit's vector under its action, shape (n, dim), as a new array."""
+        # Indexing below copies, so this does too: feedback must not change with the user's array.
         if self.problem.layout == "block":
             return self.values.copy()
         return self.values[np.arange(len(self)), actions]

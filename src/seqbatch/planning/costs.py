@@ -96,6 +96,7 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[Floats, Flo
     """
     rates = trials.rates(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
+    # The uniform start costs the same for every unit and stays out of the trapezoids.
     uniform = 0 if request.limits.seen else 1
     steps = np.diff(np.log(starts[uniform:]))
     totals = []
@@ -112,6 +113,7 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
     for factor in FACTORS:
         scenarios = tuple((factor * effect, noise) for effect, noise in request.model.scenarios)
         other = replace(request, model=replace(request.model, scenarios=scenarios))
+        # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [mean_regret(other.judging, one) for one in options]
         best = min(costs)

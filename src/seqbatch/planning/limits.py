@@ -67,6 +67,7 @@ class Limits:
             if m == 1 and self.first is not None:
                 kept.append(self.first)
                 continue
+            # Leave the batches to come no more units than they can hold, nor fewer than they need.
             left = batches - m
             low = max(kept[-1] + self.smallest, self.units - left * largest)
             high = min(kept[-1] + largest, self.units - left * self.smallest)

@@ -126,6 +126,7 @@ def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Fl
     level = noise[:, None, None, None]
     precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
     mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
+    # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
     root = np.linalg.cholesky(precision)
     draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
     return draws[..., 0]
@@ -143,6 +144,7 @@ def _mean_length(dim: int, *, constant: bool) -> float:
     freedom = dim - 1 if constant else dim
     if freedom == 0:
         return 1.0
+    # The mean over slices of equal probability, each taken at its middle.
     shares = (np.arange(20_000) + 0.5) / 20_000
     squares = 2 * gammaincinv(freedom / 2, shares)
     return float(np.sqrt(squares + (1.0 if constant else 0.0)).mean())

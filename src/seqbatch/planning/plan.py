@@ -234,6 +234,7 @@ def _recommended(request: Request, rows: Sequence[Row], online: Row) -> int:
     if request.batch_cost is not None:
         return len(min(rows, key=lambda one: one.total_cost).sizes)
     enough = (1 - request.within) * (request.possible - online.regret)
+    # Limits may keep every grid far from online; then the best of them has to do.
     near = [one for one in rows if request.possible - one.regret >= enough]
     return len((near or [min(rows, key=lambda one: one.regret)])[0].sizes)
 
@@ -257,6 +258,7 @@ def _adversarial(request: Request) -> Plan:
         rows=tuple(rows),
         online=guarantee(request, None),
         candidates=(),
+        # The guarantee does not depend on the effect, so that there is none to guess wrong.
         wrong_guesses=tuple,
         sample=request.sample,
         seen=0,

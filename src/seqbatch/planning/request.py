@@ -75,12 +75,14 @@ class Request:
         """What a perfect assignment gains over a random one, in total, given what is known."""
         if self.model.past is None:
             return self.limits.units * self.model.effect
+        # Without a past the first batch is uniform, and its regret is what there is to gain.
         ignorant = replace(self.judging, past=None)
         return self.limits.units * float(ignorant.rates([1]).regret.mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
         trials = min(most, max(least, total // self.model.dim))
+        # Ten apart, so that one request's trials for judging are never another's for tuning.
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
 
     @property
@@ -115,6 +117,7 @@ def model_of(
     elif sample is not None:
         length = 1 + sample.dim
     else:
+        # The checker does not see that `features` is neither None nor a sample here.
         length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
     known = 1.0 if sample is None else sample.kappa
     return Model(
@@ -129,6 +132,7 @@ def model_of(
 
 def _several(name: str, value: float | Sequence[float]) -> list[float]:
     """Return one or more numbers above 0."""
+    # Arrays count as several too, which the checker cannot tell from np.ndim.
     values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
     if not len(values) or isinstance(value, str):
         raise InvalidArgumentError(name, "a number above 0, or several", repr(value))

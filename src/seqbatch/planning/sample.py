@@ -62,6 +62,7 @@ class Sample:
         """Return standardised rows, and the eigenvalues and axes of their correlation."""
         values = np.asarray(self.values, dtype=np.float64)
         spread = values.std(axis=0)
+        # A constant column's standard deviation is rounding, relative to the column's size.
         live = spread > 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
         if not live.any():
             raise InvalidArgumentError(

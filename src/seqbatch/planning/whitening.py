@@ -34,6 +34,7 @@ def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: M
     if covariance is not None:
         raise InvalidArgumentError("covariance", "left out, as the plan is for features", "one")
     second = statistics.gram.sum(axis=0) / count
+    # The mean of the constant's square is 1, and hardly anything else's is.
     if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
         raise InvalidArgumentError(
             "statistics",
@@ -53,6 +54,7 @@ def _root(covariance: Floats) -> Floats:
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if (scale > 0).all():
         correlation = covariance / np.outer(scale, scale)
+        # Below this a column is a combination of others, up to the rounding of their sums.
         if np.linalg.eigvalsh(correlation).min() > 1e-8:
             return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
     raise InvalidArgumentError(

@@ -54,5 +54,6 @@ class EpsilonGreedy(RBGL):
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Mix the greedy choice with the uniform one."""
+        # Only the greedy probabilities are used: the draw decides once, on the mixture.
         _, greedy = highest(ranking.scores, self.ties, draws)
         return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)

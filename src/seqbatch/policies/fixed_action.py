@@ -50,6 +50,7 @@ class FixedAction(BasePolicy):
         """Fit least squares, for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
+    # The signature is every policy's; this one looks at nothing.
     def choose(
         self,
         state: State,  # noqa: ARG002

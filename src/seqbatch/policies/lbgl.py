@@ -63,5 +63,6 @@ class LBGL(LinearPolicy):
         problem, seen = state.problem, state.problem.ends[state.batch - 1]
         logs = math.log(problem.parameters) + 2 * math.log(problem.units)
         penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
+        # All models together are one long parameter with one n, which is 1 before any outcome.
         units = max(int(state.evidence[0].count.sum()), 1)
         return replace(state, estimates=(lasso(state.evidence[0], penalty, units=units),))

@@ -69,6 +69,7 @@ class ConfidencePolicy(LinearPolicy):
         )
         return replace(state, estimates=estimates)
 
+    # Kernels know no states: they get the arrays of all groups in one piece, and change them.
     def replayed(
         self,
         state: State,

@@ -105,6 +105,7 @@ class SupSBUCB(ConfidencePolicy):
             )
             if not len(rows):
                 break
+            # Contexts are copied only if some unit was decided.
             if len(rows) < len(units):
                 units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
         return Ranking(

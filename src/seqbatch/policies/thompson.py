@@ -86,12 +86,15 @@ class ThompsonSampling(LinearPolicy):
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Give each action the share of posterior draws under which it is best."""
+        # The draws travel as a second estimate, so that a saved state holds them too.
         thetas = state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
         return pick(contexts.best_shares(thetas, split_ties=self.ties == "random"), draws)
 
     def _draws(self, posterior: Estimate, batch: int) -> Estimate:
         """Return draws as an estimate without widths, the models of one draw after another."""
         models, dim = posterior.theta.shape
+        # Keyed by the batch alone, so that whoever replays a campaign finds the same draws. In
+        # pairs around the mean, so that the draws' mean is the posterior's exactly.
         generator = np.random.Generator(np.random.Philox(key=batch))
         half = generator.standard_normal((self.samples // 2, models, dim))
         spread = self.scale * np.einsum("smi,mij->smj", half, posterior.root)

@@ -94,6 +94,7 @@ def simulate_together(
         for number, (policy, grid) in enumerate(runs)
         if method == "collapsed" or (method == "auto" and collapses(policy, environment))
     }
+    # What is not collapsed shares one pass over the instance's units.
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
     direct = iter(_direct(rest, environment, place, marks, learn_last))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
@@ -119,6 +120,7 @@ def _direct(
             if not run.finished:
                 run.feed(block)
         index += 1
+        # A short block is an environment's last one.
         if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
             raise InvalidArgumentError(
                 "environment",
@@ -177,6 +179,7 @@ class _Run:
         read = len(contexts)
         if block.logged is not None:
             kept = np.flatnonzero(block.logged[rows] == decision.actions)[:wanted]
+            # Units after the last one that was needed are left for the next batch.
             read = int(kept[-1]) + 1 if len(kept) == wanted else read
             # The same decisions again, for the units that count, at their places in the batch.
             contexts, draws = contexts.take(kept), block.draws[rows][kept]

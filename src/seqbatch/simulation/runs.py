@@ -115,6 +115,7 @@ def _results(
             for future in as_completed(futures):
                 yield future.result()
         finally:
+            # After an error or an interrupt, those not yet begun must not be waited for.
             for future in futures:
                 future.cancel()
 
@@ -142,6 +143,7 @@ def fingerprint(value: object) -> str:
 
 def _digest(value: object, update: Callable[[bytes], None]) -> None:
     kind = type(value)
+    # The type and the closing bracket keep ((1,), 2) apart from (1, (2,)), and 1 from 1.0.
     update(f"{kind.__module__}.{kind.__qualname__}(".encode())
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         update(repr(value).encode())
@@ -170,6 +172,7 @@ def _claim(out: Path, declaration: object) -> Path:
     parts.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
     file = out / "run.json"
+    # A run that failed before its first result does not keep others out of the folder.
     started = any(_whole(part) for part in parts.iterdir())
     if started and file.exists() and file.read_text(encoding="utf-8") != text:
         raise InvalidArgumentError(
@@ -193,6 +196,7 @@ def _whole(part: Path) -> bool:
 
 
 def _part(parts: Path, name: str) -> Path:
+    # Names may hold slashes and anything else that a user calls an environment.
     digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
     return parts / f"{digest}.parquet"
 

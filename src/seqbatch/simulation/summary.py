@@ -26,6 +26,7 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
         .sort("environment", "policy", "units", maintain_order=True)
     )
     trials = grouped["trials"].to_numpy()
+    # With one trial the deviation is null, and makes the interval null whatever the factor is.
     factor = stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials)
     half = pl.Series("half", factor) * grouped["sd"]
     return grouped.with_columns(
@@ -43,6 +44,7 @@ def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
 
     rows = []
     for (environment, policy), part in table.group_by("environment", "policy", maintain_order=True):
+        # One column per trial, so that the jackknife can leave them out one by one.
         wide = part.pivot(on="trial", index="units", values=value).sort("units")
         x, y = np.log(wide["units"].to_numpy()), wide.drop("units").to_numpy()
         trials = y.shape[1]

@@ -88,6 +88,7 @@ class Trial:
                 "reward": float(run.reward[-1]),
                 "error": float(run.error[-1]),
                 "eigenvalue": float(run.eigenvalue[-1]),
+                # Fully online, these lists would be larger than the rest of the table together.
                 "ends": run.ends.tolist() if grid.batches <= 100 else [],
                 "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
             }

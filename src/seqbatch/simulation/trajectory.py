@@ -72,6 +72,7 @@ def diagnostics(state: Any, policy: Policy, theta: Floats | None) -> tuple[float
     if summary is not None and theta is not None:
         estimate: Estimate = summary(state)
         error = float(np.linalg.norm(estimate.theta - theta))
+    # A user's own policy may keep its state in any form; then there is nothing to report.
     if evidence := getattr(state, "evidence", ()):
         gram = sum(part.gram for part in evidence)
         eigenvalue = float(np.linalg.eigvalsh(gram).min())
