@@ -380,7 +380,7 @@ def test_a_file_is_loaded_with_the_policy_it_was_saved_with(tmp_path):
     learner(SBUCB(gamma=0.5)).save(path)
     assert Learner.load(path, policy=SBUCB(gamma=0.5)).policy == SBUCB(gamma=0.5)
     for other in (SBUCB(gamma=0.6), UniformRandom(), LinUCB(gamma=0.5)):
-        with pytest.raises(LearnerFileError, match="with the policy that it was saved with"):
+        with pytest.raises(LearnerFileError, match="with the policy it was saved with"):
             Learner.load(path, policy=other)
 
 
