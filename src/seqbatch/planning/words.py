@@ -84,8 +84,8 @@ def _expectation(plan: "Plan") -> str:
     for one in plan.candidates:
         if one.policy == plan.policy and one is not plan.candidates[0]:
             text = (
-                f"Expected regret {number(one.regret)} ± {number(one.error)} with {one.name}. For "
-                "pure exploitation, which the table is about: "
+                f"Expected regret {number(one.regret)} ± {number(one.error)} with {one.name}. "
+                "What follows, and the table, is for pure exploitation. "
             )
     text += (
         f"Expected regret {number(row.regret)} ± {number(row.error)}, {row.of_online:.2f} times "
