@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench torture requirements clean
+.PHONY: demo test lint docs bench torture requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -15,6 +15,10 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation, to be read from out/site/index.html; a broken link fails.
+docs: .venv/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
