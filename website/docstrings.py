@@ -7,6 +7,7 @@ from griffe import Docstring, Extension, Object
 
 ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):`(~?)([\w.]+)`")
 LITERAL = re.compile(r"``([^`]+)``")
+TOGETHER = re.compile(r"^(\w+(?:, \w+)+)\n((?:    .*(?:\n|$))+)", re.MULTILINE)
 
 
 def _link(found: re.Match[str]) -> str:
@@ -16,14 +17,21 @@ def _link(found: re.Match[str]) -> str:
     return f'<autoref identifier="{path}" optional><code>{text}</code></autoref>'
 
 
+def _apart(found: re.Match[str]) -> str:
+    """Give parameters that are described together an entry each, with its own type."""
+    return "".join(f"{name}\n{found[2].rstrip()}\n" for name in found[1].split(", "))
+
+
 def as_markdown(text: str) -> str:
     """Return a docstring with roles as links, and without what HTML would swallow.
 
     >>> as_markdown("Highest <x, theta>; see ``first`` and :class:`Grid`::")
     'Highest &lt;x, theta>; see `first` and <autoref identifier="Grid" optional><code>Grid</code></autoref>:'
     """
+    text = TOGETHER.sub(_apart, text)
     text = re.sub(r"<(?=\w+, )", "&lt;", text)
     text = LITERAL.sub(r"`\1`", text)
+    text = re.sub(r"^::\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"::(?=\n|$)", ":", text)
     return ROLE.sub(_link, text)
 
