@@ -1,18 +1,24 @@
 """What the documents show is what happens."""
 
 import doctest
+import pkgutil
 import re
 import sys
 import types
 
 import pytest
 
+import seqbatch
 from seqbatch import checks, grids, policies
 from seqbatch.policies.base import BasePolicy
 from tests.documents import FENCE, PAGES, ROOT, Shown, examples, run
 from tests.regenerate_docs import regenerate
+from website.docstrings import as_markdown
 
-RUN = [page for page in PAGES if re.search(r"^```(python|console)", page.read_text(), re.MULTILINE)]
+RUNNABLE = re.compile(r"^```(python|console)", re.MULTILINE)
+RUN = [page for page in PAGES if RUNNABLE.search(page.read_text(encoding="utf-8"))]
+#: Parts of the package that have no public names of their own.
+INTERNAL = {"archive", "cli", "colours", "learner"}
 
 
 def named(page):
@@ -87,3 +93,22 @@ def test_the_readme_names_every_policy_and_grid():
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_docstrings_become_markdown():
+    written = "Highest <x, theta> of ``scores``; see :class:`~seqbatch.Grid`, as in::\n\n    code"
+    link = '<autoref identifier="seqbatch.Grid" optional><code>Grid</code></autoref>'
+    shown = f"Highest &lt;x, theta> of `scores`; see {link}, as in:\n\n    code"
+    assert as_markdown(written) == shown
+    assert as_markdown("first, ties\n    See there.\n") == (
+        "first\n    See there.\nties\n    See there.\n"
+    )
+
+
+def test_every_public_module_has_a_page_of_reference():
+    pages = {page.stem for page in (ROOT / "docs" / "reference").glob("*.md")}
+    parts = {info.name for info in pkgutil.iter_modules(seqbatch.__path__)}
+    assert parts - pages == INTERNAL
+    shown = (ROOT / "docs" / "reference" / "seqbatch.md").read_text(encoding="utf-8")
+    for name in seqbatch.__all__:
+        assert f"`{name}`" in shown

@@ -23,11 +23,7 @@ def _apart(found: re.Match[str]) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Return a docstring with roles as links, and without what HTML would swallow.
-
-    >>> as_markdown("Highest <x, theta>; see ``first`` and :class:`Grid`::")
-    'Highest &lt;x, theta>; see `first` and <autoref identifier="Grid" optional><code>Grid</code></autoref>:'
-    """
+    """Return a docstring with roles as links, and without what HTML would swallow."""
     text = TOGETHER.sub(_apart, text)
     text = re.sub(r"<(?=\w+, )", "&lt;", text)
     text = LITERAL.sub(r"`\1`", text)

@@ -21,7 +21,7 @@ class Formula(InlineProcessor):
         super().__init__(pattern, md)
         self.display = display
 
-    def handleMatch(self, m: Match[str], data: str) -> tuple[str | Element, int, int]:  # type: ignore[override] # noqa: N802, ARG002
+    def handleMatch(self, m: Match[str], data: str) -> tuple[str | Element, int, int]:  # noqa: N802, ARG002
         """Keep the MathML aside, where no other rule touches it."""
         return self.md.htmlStash.store(convert(m[1], display=self.display)), m.start(0), m.end(0)
 
@@ -38,5 +38,5 @@ class Mathematics(Extension):
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the extension to those of mkdocs.yml."""
-    config.markdown_extensions.append(Mathematics())  # type: ignore[arg-type]
+    config.markdown_extensions.append(Mathematics())
     return config
