@@ -18,7 +18,7 @@ lint: .venv/ready
 
 # The documentation, to be read from out/site/index.html; a broken link fails.
 docs: .venv/ready
-	PATH=$(CURDIR)/$(BIN):$$PATH NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	PATH=$(CURDIR)/$(BIN):$$PATH NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
