@@ -61,7 +61,7 @@ def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float =
 
 def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
     """Write a chart as .png, .svg or .html; the page opens without a network."""
-    ending = path.suffix.lower().removeprefix(".")
+    ending: Any = path.suffix.lower().removeprefix(".")
     # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
     scale = 2.0 if ending == "png" else 1.0
     chart.save(path, format=ending, scale_factor=scale, inline=ending == "html")

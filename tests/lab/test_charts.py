@@ -15,6 +15,7 @@ from seqbatch.lab.claims import Estimate, all_of, claims_page, ratio
 from seqbatch.lab.comparison import chart as compared
 from seqbatch.pictures import OTHER, POLICIES
 from seqbatch.simulation import summarise
+from tests.charts import marked, spec
 
 FIGURE_2 = ("SBPE", "BPE", "RBGL", "LBGL", *figure2_module.PLANNED.values())
 FIGURE_3 = ("BPE", "RBGL, original", "RBGL, unified", "LBGL, original", "LBGL, unified")
@@ -86,23 +87,6 @@ def tables():
     }
 
 
-def spec(chart):
-    """A chart as plain values, its data where they are used."""
-    made = chart.to_dict()
-    named = made.pop("datasets", {})
-
-    def whole(part):
-        if isinstance(part, list):
-            return [whole(inner) for inner in part]
-        if not isinstance(part, dict):
-            return part
-        if "name" in part.get("data", {}):
-            part = part | {"data": {"values": named[part["data"]["name"]]}}
-        return {name: inner if name == "data" else whole(inner) for name, inner in part.items()}
-
-    return whole(made)
-
-
 @pytest.fixture(scope="module")
 def charts():
     drawn = {name: spec(EXPERIMENTS[name].chart(table)) for name, table in tables().items()}
@@ -136,18 +120,6 @@ def text(part):
     words = [title.get("text", ""), title.get("subtitle", "")] if isinstance(title, dict) else []
     flat = " ".join(word if isinstance(word, str) else " ".join(word) for word in words)
     return " ".join([flat, *(text(inner) for name, inner in part.items() if name != "title")])
-
-
-def marked(chart, kind, data=None):
-    """All layers of a chart with a kind of mark, each with the data that it shows."""
-    if isinstance(chart, list):
-        return [layer for part in chart for layer in marked(part, kind, data)]
-    if not isinstance(chart, dict):
-        return []
-    data = chart.get("data", data)
-    mark = chart.get("mark", {})
-    here = [chart | {"data": data}] if isinstance(mark, dict) and mark.get("type") == kind else []
-    return here + [layer for part in chart.values() for layer in marked(part, kind, data)]
 
 
 def test_a_policy_has_one_colour_in_all_pictures(charts):

@@ -20,6 +20,7 @@ from seqbatch.planning.plan import _numbers
 from seqbatch.planning.tuning import Limits
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
+from tests.charts import marked, spec
 
 
 @pytest.fixture(scope="module")
@@ -433,20 +434,18 @@ def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
 
 
 def test_a_plans_picture_shows_errors_units_and_the_bound(campaign):
-    costs, timeline = campaign.chart().to_dict()["vconcat"]
-    kinds = [layer["mark"]["type"] for layer in costs["layer"]]
-    assert "bar" not in kinds  # a bar on a logarithmic axis would have an arbitrary foot
-    titles = {
-        layer["encoding"]["y"]["title"] for layer in costs["layer"] if "y" in layer["encoding"]
+    costs, timeline = spec(campaign.chart())["vconcat"]
+    assert not marked(costs, "bar")  # on a logarithmic axis its foot would be arbitrary
+    assert {layer["encoding"]["y"]["title"] for layer in costs["layer"]} == {
+        "expected regret, in units of reward (noise: sd 1)"
     }
-    assert titles == {"expected regret, in units of reward (noise: sd 1)"}
-    points = next(layer for layer in costs["layer"] if layer["mark"]["type"] == "rule" and
-                  "x" in layer["encoding"])["data"]["values"]  # fmt: skip
+    (spread,) = (layer for layer in marked(costs, "rule") if "x" in layer["encoding"])
+    points = spread["data"]["values"]
     for row, drawn in zip(campaign.rows, points, strict=True):
         assert drawn["high"] - drawn["regret"] == pytest.approx(2 * row.error)
         assert drawn["chosen"] == (row.batches == campaign.batches)
         assert "±" in drawn["label"]
-    bars = timeline["layer"][0]
+    (bars,) = marked(timeline, "bar")
     assert [row["size"] for row in bars["data"]["values"]] == list(campaign.grid.sizes)
     assert bars["mark"]["color"] == policy_colour(type(campaign.policy).__name__)
 

@@ -135,12 +135,13 @@ class Figure1:
         styles = looks({label: line.partition(",")[0] for line, label in labels.items()})
         shown = table.with_columns(line=pl.col("policy").replace(labels))
         many = self.dataset == "covertype"
-        spread = fitted(table["units"], form="~s", margin=1.05) if many else _thousands()
+        spread = fitted(table["units"], form="~s", margin=1.1) if many else _thousands()
         x = alt.X("units:Q", title="horizon T (units)", **spread)
         few = shown.filter(pl.col("policy").is_in(["LinUCB", "SBUCB, M", "SupSBUCB, M"]))
         y = alt.Y("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False, padding=8))
+        title = _left("Accuracy of the three policies" if many else "")
         panels = drawn(few, styles, x=x, y=y).properties(
-            width=420 if many else 640, height=360, title="The three policies" if many else ""
+            width=420 if many else 640, height=360, title=title
         )
         if many:
             panels = alt.hconcat(panels, _losses(shown, styles, x), spacing=30)
@@ -223,11 +224,19 @@ def _losses(shown: "pl.DataFrame", styles: dict[str, Look], x: "alt.X") -> Any:
     lost = shown.filter(pl.col("policy").str.starts_with("SBUCB")).join(online, on="units")
     lost = lost.with_columns(lost=100 * (pl.col("online") - pl.col("accuracy")))
     # Nearly logarithmic, and at home at 0 and below, where SBUCB is no worse.
-    scale = alt.Scale(type="symlog", constant=0.1, nice=False)
+    scale = alt.Scale(type="symlog", constant=0.1, nice=False, zero=False, padding=8)
     axis = alt.Axis(values=[-10, -3, -1, -0.3, 0, 0.3, 1, 3, 10], format="~r")
-    y = alt.Y("lost:Q", title="percentage points below LinUCB", scale=scale, axis=axis)
-    words = "What SBUCB loses with fewer batches"
-    return drawn(lost, styles, x=x, y=y).properties(width=420, height=360, title=words)
+    y = alt.Y(
+        "lost:Q", title="percentage points below LinUCB (logarithmic)", scale=scale, axis=axis
+    )
+    title = _left("What SBUCB loses with fewer batches")
+    return drawn(lost, styles, x=x, y=y).properties(width=420, height=360, title=title)
+
+
+def _left(words: str) -> "alt.TitleParams":
+    import altair as alt
+
+    return alt.TitleParams(words, anchor="start")
 
 
 def _covertype_claims(value: dict[tuple[str, int], Row], units: list[int]) -> list[Claim]:

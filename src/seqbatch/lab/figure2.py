@@ -178,7 +178,7 @@ def _slopes_title(environment: str, rates: dict[tuple[str, str], Estimate]) -> "
         for (where, line), rate in rates.items()
         if where == environment
     ]
-    rows = ["slopes " + ";  ".join(words[:4]), ";  ".join(words[4:])]
+    rows = ["Slope of " + ";  ".join(words[:4]), ";  ".join(words[4:])]
     return alt.TitleParams(environment, subtitle=rows, anchor="start", subtitleFontSize=11)
 
 
