@@ -31,7 +31,7 @@ def test_a_chart_is_saved_by_its_ending(chart, tmp_path):
 
 
 def test_a_logarithmic_axis_fits_what_it_shows():
-    made = pictures.fitted([90.0, 1_500.0, None])
+    made = pictures.fitted([90.0, 1_500.0, None, -3.0])
     low, high = made["scale"].domain
     assert 80 < low < 90
     assert 1_500 < high < 1_700

@@ -46,10 +46,13 @@ def policy_colour(name: str) -> str:
 
 
 def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float = 1.12) -> Any:
-    """Return a logarithmic scale that fits the values, and an axis with ticks at 1, 2 and 5."""
+    """Return a logarithmic scale that fits the values, and an axis with ticks at 1, 2 and 5.
+
+    Values that are unknown or not above 0 have no place on it.
+    """
     import altair as alt
 
-    known = [value for value in values if value]
+    known = [value for value in values if value and value > 0]
     low, high = min(known) / margin, max(known) * margin
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [digit * 10.0**power for power, digit in product(powers, (1, 2, 5))]

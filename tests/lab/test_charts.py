@@ -130,7 +130,7 @@ def test_a_policy_has_one_colour_in_all_pictures(charts):
             if line == batches_module.BOUND:
                 assert colour not in POLICIES.values()
                 continue
-            policy = mine.get(line, line.partition(",")[0].partition(" (")[0])
+            policy = mine.get(line.partition(" (")[0], line.partition(",")[0].partition(" (")[0])
             base = POLICIES.get(policy, OTHER)
             assert colour in (base, _lighter(base, 1)), (name, line)
 
@@ -217,6 +217,13 @@ def test_figure_3s_axes_fit(charts):
         values = [row[column] for row in layer["data"]["values"]]
         assert 0.7 * min(values) < low < min(values)
         assert max(values) < high < 1.4 * max(values)
+
+
+def test_wide_intervals_fit_a_logarithmic_axis_too():
+    chart = spec(EXPERIMENTS["batches"].chart(batches(trials=2, noise=0.5)))
+    (bars, _) = marked(chart, "errorbar")
+    lows = [row["low"] for row in bars["data"]["values"] if row["low"] is not None]
+    assert min(lows) >= bars["encoding"]["y"]["scale"]["domain"][0] > 0
 
 
 def test_the_kink_is_explained(charts):

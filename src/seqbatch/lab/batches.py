@@ -9,7 +9,7 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids, theory
 from seqbatch.environments import Environment, Gaussian, WorstCase
-from seqbatch.lab.charts import Look, drawn, interval_words, looks, pictured
+from seqbatch.lab.charts import Look, above_zero, drawn, interval_words, looks, pictured
 from seqbatch.lab.claims import Claim, Estimate, all_of, ratio, slope_estimates
 from seqbatch.lab.experiment import Options
 from seqbatch.pictures import INK, fitted
@@ -123,7 +123,9 @@ class Batches:
         styles[BOUND] = Look(INK, (3, 3), "stroke")
         lines = _lines(table)
         x = alt.X("batches:Q", title="number of batches M", **fitted(lines["batches"]))
-        y = alt.Y("mean:Q", title="regret", **fitted([*lines["mean"], *lines["low"]]))
+        y = alt.Y(
+            "mean:Q", title="regret", **fitted([*lines["mean"], *lines["low"], *lines["high"]])
+        )
         panels = [
             drawn(
                 lines.filter(lines["environment"] == environment), styles, x=x, y=y, interval=True
@@ -178,7 +180,7 @@ def _lines(table: "pl.DataFrame") -> "pl.DataFrame":
     import polars as pl
 
     columns = ["environment", "batches", "line", "mean", "low", "high"]
-    measured = summarise(table).rename({"policy": "line"}).select(columns)
+    measured = above_zero(summarise(table)).rename({"policy": "line"}).select(columns)
     bounds = table.select(
         "environment",
         "batches",

@@ -91,6 +91,15 @@ def drawn(
     return alt.layer(*layers)
 
 
+def above_zero(summary: "pl.DataFrame") -> "pl.DataFrame":
+    """Cut intervals off at a tenth of their mean, as a logarithmic axis never reaches 0."""
+    import polars as pl
+
+    known = pl.col("low").is_not_null()
+    cut = pl.max_horizontal("low", pl.col("mean") / 10)
+    return summary.with_columns(low=pl.when(known).then(cut))
+
+
 def interval_words(summary: "pl.DataFrame") -> str:
     """Say what the bars are, and how wide at most: narrow ones hide behind their markers."""
     trials = max(summary["trials"])

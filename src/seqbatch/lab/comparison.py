@@ -134,15 +134,19 @@ def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevel
     import altair as alt
     import polars as pl
 
-    styles, table = looks(policies), summary.rename({"policy": "line"})
+    # The policy beside a name of the user's, as it is what the colour means.
+    labels = {line: f"{line} ({policy})" for line, policy in policies.items()}
+    styles = looks({labels[line]: policy for line, policy in policies.items()})
+    table = summary.with_columns(line=pl.col("policy").replace(labels))
+    scale = alt.Scale(zero=False, nice=False, padding=12)
     panels = [
         drawn(
             table.filter(pl.col("environment") == environment),
             styles,
-            x=alt.X("units:Q", title="horizon T (units)", scale=alt.Scale(zero=False)),
+            x=alt.X("units:Q", title="horizon T (units)", scale=scale, axis=alt.Axis(tickCount=6)),
             y=alt.Y("mean:Q", title="regret", scale=alt.Scale(zero=False)),
             interval=True,
-        ).properties(width=420, height=280, title=environment)
+        ).properties(width=420, height=280, title=alt.TitleParams(environment, anchor="start"))
         for environment in dict.fromkeys(summary["environment"])
     ]
     return pictured(

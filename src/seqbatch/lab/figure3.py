@@ -16,7 +16,7 @@ from seqbatch.datasets import (
     fit_theta,
 )
 from seqbatch.environments import FeaturePool, Instance
-from seqbatch.lab.charts import drawn, interval_words, looks, pictured
+from seqbatch.lab.charts import above_zero, drawn, interval_words, looks, pictured
 from seqbatch.lab.claims import Claim, Estimate, all_of, difference, ratio, slope_estimates
 from seqbatch.lab.experiment import Options
 from seqbatch.pictures import fitted
@@ -122,7 +122,7 @@ class Figure3:
         rates = _rates(table)
         labels = {line: f"{line} (slope {rate.shown(3)})" for line, rate in rates.items()}
         styles = looks({label: line.partition(",")[0] for line, label in labels.items()})
-        summary = summarise(table).with_columns(line=pl.col("policy").replace(labels))
+        summary = above_zero(summarise(table)).with_columns(line=pl.col("policy").replace(labels))
         extremes = [*summary["mean"], *summary["low"], *summary["high"]]
         panel = drawn(
             summary,
