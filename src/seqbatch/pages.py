@@ -7,6 +7,7 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #222 }}
+p {{ margin: .5rem 0 }}
 table {{ border-collapse: collapse; margin: 1rem 0 }}
 th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .75rem; text-align: right }}
 svg {{ max-width: 100%; height: auto }}

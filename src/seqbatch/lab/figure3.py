@@ -183,7 +183,7 @@ class Figure3:
             Claim(
                 where,
                 "both remain above BPE in regret at the largest horizon",
-                ", ".join(f"{name} {gaps[name].shown(2)} times BPE's" for name in rivals),
+                ", ".join(f"{name} {gaps[name].shown(3)} times BPE's" for name in rivals),
                 all_of(gaps[name].within(1, of=len(rivals)) for name in rivals),
             ),
         ]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from seqbatch.planning.answer import Plan, Row
 
 WIDTH = 600
-#: With more rows than these the numbers beside the points would overlap.
-MOST_LABELS = 12
+#: With more rows than these the errors beside the points, or all numbers, would overlap.
+MOST_ERRORS, MOST_LABELS = 8, 14
 
 
 def draw(plan: "Plan") -> "alt.TopLevelMixin":
@@ -53,7 +53,7 @@ def _costs(plan: "Plan") -> Any:
     y: dict[str, Any] = {"title": _axis(plan), **fitted(shown, margin=1.3)}
     base = alt.Chart({"values": values}).encode(x=x)
     labels = base.mark_text(align="left", dx=9, dy=-13, fontSize=11).encode(
-        y=alt.Y("regret:Q", **y), text="label:N"
+        y=alt.Y("regret:Q", **y), text="label:N" if len(values) <= MOST_ERRORS else "short:N"
     )
     colour = policy_colour(type(plan.policy).__name__ if worst else "SBPE")
     layers = [
@@ -86,6 +86,7 @@ def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
         "high": middle + half,
         "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
         "chosen": row.batches == plan.batches,
+        "short": number(middle),
         "label": number(middle) if worst else f"{number(middle)} ± {number(row.error)}",
     }
 
