@@ -58,11 +58,6 @@ def _lighter(colour: str, steps: int) -> str:
     return "#" + "".join(f"{255 - (255 - part) // 2**steps:02X}" for part in parts)
 
 
-def data(table: "pl.DataFrame") -> Any:
-    """Return a table as a chart's own data, so that the picture needs nothing else."""
-    return {"values": table.to_dicts()}
-
-
 def drawn(
     table: "pl.DataFrame",
     styles: Mapping[str, Look],
