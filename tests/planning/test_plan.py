@@ -1,5 +1,6 @@
 """Plans: what they promise, what they refuse, what they look like."""
 
+import html
 import json
 
 import numpy as np
@@ -10,13 +11,16 @@ from benchmarks.worlds import world
 from seqbatch import grids
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
 from seqbatch.planning.best_grids import mean_regret
 from seqbatch.planning.candidates import preferred
 from seqbatch.planning.limits import Limits
+from seqbatch.planning.page import page
 from seqbatch.planning.request import Request, numbers_of
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
+from tests.charts import marked, spec
 
 
 @pytest.fixture(scope="module")
@@ -427,10 +431,38 @@ def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
     assert values["policy"]["name"] == type(campaign.policy).__name__
     assert campaign.save(tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in campaign.save(tmp_path / "plan.svg").read_text(encoding="utf-8")
-    page = campaign.save(tmp_path / "plan.html").read_text(encoding="utf-8")
-    assert 'src="http' not in page
+    written = campaign.save(tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "<script" not in written
+    assert 'src="http' not in written
+    for words in str(campaign).splitlines():
+        assert html.escape(words.strip().removesuffix(".")) in written
+    assert f"<td>{campaign.batches} *</td>" in written
     with pytest.raises(InvalidArgumentError, match=r"path must be a \.png, \.svg or \.html file"):
         campaign.save(tmp_path / "plan.pdf")
+
+
+def test_a_plans_picture_shows_errors_units_and_the_bound(campaign):
+    costs, timeline = spec(campaign.chart())["vconcat"]
+    assert not marked(costs, "bar")  # on a logarithmic axis its foot would be arbitrary
+    assert {layer["encoding"]["y"]["title"] for layer in costs["layer"]} == {
+        "expected regret, in units of reward (noise: sd 1)"
+    }
+    (spread,) = (layer for layer in marked(costs, "rule") if "x" in layer["encoding"])
+    points = spread["data"]["values"]
+    for row, drawn in zip(campaign.rows, points, strict=True):
+        assert drawn["high"] - drawn["regret"] == pytest.approx(2 * row.error)
+        assert drawn["chosen"] == (row.batches == campaign.batches)
+        assert "±" in drawn["label"]
+    (bars,) = marked(timeline, "bar")
+    assert [row["size"] for row in bars["data"]["values"]] == list(campaign.grid.sizes)
+    assert bars["mark"]["color"] == policy_colour(type(campaign.policy).__name__)
+
+
+def test_the_guarantees_have_a_picture_and_a_page_too():
+    worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
+    title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
+    assert title.startswith("guaranteed regret, in units of reward")
+    assert "mean rewards lie in [-1, 1] times the noise" in page(worst)
 
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):

@@ -1,7 +1,6 @@
 """The command that plans an experiment."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 
 from seqbatch.cli.console import Json, console, kindly, show
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.words import number
+from seqbatch.planning.tables import tables
 
 
 def plan(
@@ -66,7 +65,7 @@ def plan(
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="The same seed gives the same plan.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg or .html file for the picture.")
+        Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -114,7 +113,8 @@ def plan(
         print(json.dumps(answer.as_dict(), indent=1))
         return
     console.print(str(answer), markup=False, highlight=False, soft_wrap=True)
-    _tables(answer)
+    for one in tables(answer):
+        show(*one, as_json=False, right=True)
     if out is not None:
         print(out)
 
@@ -126,52 +126,3 @@ def _sizes(waves: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in waves.split(",")]
     except ValueError:
         raise InvalidArgumentError("waves", "whole numbers separated by commas", waves) from None
-
-
-def _tables(answer: Any) -> None:
-    worst = answer.contexts == "adversarial"
-    names = {
-        "batches": "M",
-        "regret": "regret",
-        "error": "±",
-        "of_online": "times online",
-        "earned": "gain earned",
-        "best_share": "best action",
-        "lower_bound": "lower bound",
-        "rate": "guarantee" if worst else "theorem's rate",
-        "total_cost": "total cost",
-    }
-    shares = ("earned", "best_share")
-    rows = []
-    for row in (*answer.rows, answer.online):
-        cells = {"batches": "online" if row.batches is None else str(row.batches)}
-        if row.batches == answer.batches:
-            cells["batches"] += " *"
-        for name in list(names)[1:]:
-            value = getattr(row, name)
-            if math.isnan(value):
-                cells[name] = ""
-            elif name in shares:
-                cells[name] = f"{value:.1%}"
-            else:
-                cells[name] = f"{value:.2f}" if name == "of_online" else number(value)
-        rows.append(cells)
-    kept = [name for name in names if any(cells[name] for cells in rows)]
-    show(
-        "What other numbers of batches cost (* recommended)",
-        [names[name] for name in kept],
-        [[cells[name] for name in kept] for cells in rows],
-        as_json=False,
-        right=True,
-    )
-    if answer.sensitivity:
-        show(
-            "If the true effect differs from the assumed one: regret by grid",
-            ["true / assumed", "this grid", "paper's grid", "best grid"],
-            [
-                [f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best)]
-                for one in answer.sensitivity
-            ],
-            as_json=False,
-            right=True,
-        )

@@ -213,13 +213,15 @@ class Plan:
         return draw(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture as .png, .svg or .html (which opens without a network)."""
+        """Write the picture as .png or .svg, or all of the plan as a page, .html."""
+        from seqbatch.pictures import save
+        from seqbatch.planning.page import page
+
         target = picture_file(path)
         if target.suffix.lower() == ".html":
-            self.chart().save(target, inline=True)
-        else:
-            self.chart().save(target, scale_factor=2.0)
-        return target
+            target.write_text(page(self), encoding="utf-8")
+            return target
+        return save(self.chart(), target)
 
     def __str__(self) -> str:
         from seqbatch.planning.words import describe

@@ -14,7 +14,7 @@ def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
     parts = [_heading(plan), _batches(plan), _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), _assumptions(plan)]
+        parts += [_policies(plan), assumptions(plan)]
     return "\n".join(part for part in parts if part)
 
 
@@ -110,10 +110,16 @@ def _policies(plan: "Plan") -> str:
     return f"Policies simulated on this grid: {shown}."
 
 
-def _assumptions(plan: "Plan") -> str:
+def assumptions(plan: "Plan") -> str:
+    """Return what was assumed of units and rewards."""
     model = plan.model
     effects = sorted({effect for effect, _ in model.scenarios})
     noises = sorted({noise for _, noise in model.scenarios})
+    if plan.contexts == "adversarial":
+        return (
+            "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
+            f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
+        )
     shape = (
         f"{model.dim - 1} features and a constant for each unit, one model per action"
         if model.layout == "block"

@@ -34,8 +34,10 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
     )
 
 
-def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
+def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units") -> "pl.DataFrame":
     """Return each line's slope of log mean value on log T, with its standard error.
+
+    `over` names another column than T to take the slope over.
 
     The error is the jackknife's over trials: what repeating the whole sweep would show. A line
     whose mean is not positive throughout has a null slope.
@@ -45,8 +47,8 @@ def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     rows = []
     for (environment, policy), part in table.group_by("environment", "policy", maintain_order=True):
         # One column per trial, so that the jackknife can leave them out one by one.
-        wide = part.pivot(on="trial", index="units", values=value).sort("units")
-        x, y = np.log(wide["units"].to_numpy()), wide.drop("units").to_numpy()
+        wide = part.pivot(on="trial", index=over, values=value).sort(over)
+        x, y = np.log(wide[over].to_numpy()), wide.drop(over).to_numpy()
         trials = y.shape[1]
         slope = error = None
         if len(x) > 1 and (y.mean(axis=1) > 0).all():
