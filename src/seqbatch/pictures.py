@@ -7,6 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.atomic import atomically
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -67,7 +69,8 @@ def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
     ending: Any = path.suffix.lower().removeprefix(".")
     # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
     scale = 2.0 if ending == "png" else 1.0
-    chart.save(path, format=ending, scale_factor=scale, inline=ending == "html")
+    with atomically(path) as partial:
+        chart.save(partial, format=ending, scale_factor=scale, inline=ending == "html")
     return path
 
 

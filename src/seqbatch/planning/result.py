@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -219,7 +220,8 @@ class Plan:
 
         target = picture_file(path)
         if target.suffix.lower() == ".html":
-            target.write_text(page(self), encoding="utf-8")
+            with atomically(target) as partial:
+                partial.write_text(page(self), encoding="utf-8")
             return target
         return save(self.chart(), target)
 
