@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks import campaign, peers, simulation, stream
 from seqbatch import Learner, __version__, grids
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 
 GAMMA = 6.0
 BATCHES = 4_821
 PAGE = Path("docs/benchmarks.md")
-
-Floats = NDArray[np.float64]
 
 
 def best_of(repeats: int, call: Callable[[], Any]) -> tuple[float, Any]:
@@ -54,7 +52,7 @@ def learner(policy: Policy, grid: grids.Grid) -> Learner:
     return Learner(policy, grid, actions=stream.CLASSES, dim=stream.FEATURES, layout="block")
 
 
-def replay(policy: Policy, grid: grids.Grid, vectors: Floats, table: Floats) -> NDArray[np.int64]:
+def replay(policy: Policy, grid: grids.Grid, vectors: Floats, table: Floats) -> Integers:
     units = grid.units
     return learner(policy, grid).replay(vectors[:units], table[:units])
 

@@ -4,10 +4,8 @@ import warnings
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from seqbatch.core.arrays import Floats, Integers
 
 
 def mabwiser(vectors: Floats, table: Floats, ends: list[int], gamma: float) -> Integers:

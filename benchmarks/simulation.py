@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import NDArray
 
 from seqbatch import grids
+from seqbatch.core.arrays import Floats
 from seqbatch.environments import (
     BLOCK,
     Ball,
@@ -39,7 +39,7 @@ POLICIES: dict[str, Policy] = {
 def plain_loop(block: Block, units: int, gamma: float) -> float:
     """Play SBUCB (greedy where gamma is 0) one unit at a time in two batches; return the regret."""
     A, b, theta = np.eye(DIM), np.zeros(DIM), np.zeros(DIM)
-    inverse: NDArray[np.float64] = np.eye(DIM)
+    inverse: Floats = np.eye(DIM)
     regret = 0.0
     for t in range(units):
         scores = [float(x @ theta + gamma * np.sqrt(x @ inverse @ x)) for x in block.contexts[t]]

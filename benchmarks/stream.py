@@ -5,12 +5,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+
+from seqbatch.core.arrays import Floats
 
 UNITS, FEATURES, CLASSES = 581_012, 54, 7
 NUMERIC = 10
-
-Floats = NDArray[np.float64]
 
 
 def covertype() -> tuple[Floats, Floats, str]:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
-from numpy.typing import NDArray
 
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import PARAMETER, branch, generator
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
 from seqbatch.planning.model import Model
-
-Floats = NDArray[np.float64]
 
 #: Coordinates of mean 0 and variance 1.
 COORDINATES: dict[str, Callable[[Generator, tuple[int, ...]], Floats]] = {

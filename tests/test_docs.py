@@ -1,59 +1,72 @@
 """What the documents show is what happens."""
 
-import contextlib
 import doctest
-import io
+import pkgutil
 import re
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
+import seqbatch
 from seqbatch import checks, grids, policies
 from seqbatch.policies.base import BasePolicy
+from tests.documents import FENCE, PAGES, ROOT, Shown, examples, run
+from tests.regenerate_docs import regenerate
+from website.docstrings import as_markdown
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def examples(page):
-    """Return each Python block with the plain block that follows it at once, if any."""
-    blocks = list(FENCE.finditer(page.read_text(encoding="utf-8")))
-    pairs = []
-    for index, block in enumerate(blocks):
-        if block[1] != "python":
-            continue
-        after = blocks[index + 1] if index + 1 < len(blocks) else None
-        adjacent = after and not after[1] and not after.string[block.end() : after.start()].strip()
-        pairs.append((block[2], after[2] if adjacent else None))
-    return pairs
+RUNNABLE = re.compile(r"^```(python|console)", re.MULTILINE)
+RUN = [page for page in PAGES if RUNNABLE.search(page.read_text(encoding="utf-8"))]
+#: Parts of the package that have no public names of their own.
+INTERNAL = {"archive", "atomic", "cli", "learner", "pages", "pictures"}
 
 
-CASES = [(page.name, code, shown) for page in PAGES for code, shown in examples(page)]
+def named(page):
+    return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize(("page", "code", "shown"), CASES, ids=lambda value: str(value)[:20])
-def test_blocks_run_and_print_what_is_shown(page, code, shown):
-    module = types.ModuleType("shown")
-    sys.modules["shown"] = module
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, page, "exec"), module.__dict__)
-    finally:
-        del sys.modules["shown"]
-    if shown is not None:
-        assert printed.getvalue() == shown
+@pytest.mark.parametrize("page", RUN, ids=named)
+def test_blocks_run_and_print_what_is_shown(page, tmp_path):
+    for shown in run(page.read_text(encoding="utf-8"), tmp_path):
+        if not shown.true:
+            assert shown.printed == shown.text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_fence_is_understood(page):
+    text = page.read_text(encoding="utf-8")
+    assert len(re.findall("^```", text, re.MULTILINE)) == 2 * len(FENCE.findall(text))
+
+
+def test_pages_that_show_something_else_are_found_and_rewritten(tmp_path):
+    page = tmp_path / "page.md"
+    shown = "```python\nprint(1 + 1)\n```\n\n```\n3\n```\n\n```console\n$ echo one\ntwo\n```\n"
+    page.write_text(shown)
+    assert [part.true for part in run(shown, tmp_path)] == [False, False]
+    assert regenerate(page) == 2
+    assert page.read_text() == shown.replace("3\n", "2\n").replace("two", "one")
+    assert regenerate(page) == 0
+
+
+def test_dots_stand_for_any_text():
+    assert Shown(0, 0, "by ... at noon\n", "by Ada at noon\n").true
+    assert not Shown(0, 0, "by ... at noon\n", "by Ada at one\n").true
+
+
+def test_a_command_that_fails_is_not_passed_over(tmp_path):
+    page = "```console\n$ seqbatch campaign status nobody\n```\n"
+    with pytest.raises(AssertionError, match="campaign status nobody: 2"):
+        list(run(page, tmp_path))
+    list(run(page.replace("nobody", "nobody  # exit 2"), tmp_path))
 
 
 def test_the_readme_has_an_example_with_output():
-    assert any(page == "README.md" and shown for page, _, shown in CASES)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert any(shown for _, shown in examples(readme))
 
 
 def test_the_skeleton_is_a_policy():
-    [(code, _)] = examples(ROOT / "CONTRIBUTING.md")
+    [(code, _)] = examples((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module = types.ModuleType("skeleton")
     sys.modules["skeleton"] = module
     try:
@@ -76,7 +89,26 @@ def test_the_readme_names_every_policy_and_grid():
         assert f"| `grids.{name}` |" in text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_docstrings_become_markdown():
+    written = "Highest <x, theta> of ``scores``; see :class:`~seqbatch.Grid`, as in::\n\n    code"
+    link = '<autoref identifier="seqbatch.Grid" optional><code>Grid</code></autoref>'
+    shown = f"Highest &lt;x, theta> of `scores`; see {link}, as in:\n\n    code"
+    assert as_markdown(written) == shown
+    assert as_markdown("first, ties\n    See there.\n") == (
+        "first\n    See there.\nties\n    See there.\n"
+    )
+
+
+def test_every_public_module_has_a_page_of_reference():
+    pages = {page.stem for page in (ROOT / "docs" / "reference").glob("*.md")}
+    parts = {info.name for info in pkgutil.iter_modules(seqbatch.__path__)}
+    assert parts - pages == INTERNAL
+    shown = (ROOT / "docs" / "reference" / "seqbatch.md").read_text(encoding="utf-8")
+    for name in seqbatch.__all__:
+        assert f"`{name}`" in shown

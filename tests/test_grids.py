@@ -174,9 +174,9 @@ def test_grid_rules():
     waves = GridRule(kind="explicit", shares=[0.1, 0.35, 1])
     assert waves.grid(2_000, 3).ends == (200, 700, 2_000)
     for wrong in ({"kind": "explicit"}, {"kind": "explicit", "shares": [0.5]}):
-        with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
+        with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
             GridRule(**wrong)
-    with pytest.raises(InvalidArgumentError, match="shares must be given with kind"):
+    with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
         GridRule(kind="uniform", shares=[1])
     assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10

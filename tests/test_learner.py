@@ -105,7 +105,7 @@ BAD_CALLS = [
     (when_full, lambda m: m.observe(np.ones((4, 1))), r"received shape \(4, 1\)"),
     (when_full, lambda m: m.observe([1, 2, np.inf, 3]), r"rewards .* received inf at index \(2,\)"),
     (when_full, lambda m: m.observe(["a"] * 4), "rewards must be an array of real numbers"),
-    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 wait"),
+    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 still wait"),
     (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "received 5 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),
@@ -158,7 +158,7 @@ def test_a_failing_policy_uses_up_no_draws():
         ),
         (lambda: learner(actions=1), "actions must be a whole number of at least 2; received 1"),
         (lambda: learner(seed=-1), "seed must be a whole number of at least 0; received -1"),
-        (lambda: learner(policy=LinUCB()), "grid must be one unit a batch for LinUCB"),
+        (lambda: learner(policy=LinUCB()), "grid must be one unit per batch for LinUCB"),
         (lambda: SBUCB(gamma=-1.0), "gamma must be a finite number at least 0; received -1.0"),
         (lambda: SBUCB(ridge="2"), "ridge must be a finite number above 0; received '2'"),
         (lambda: SBUCB(gamma=True), "gamma must be a finite number"),
@@ -380,7 +380,7 @@ def test_a_file_is_loaded_with_the_policy_it_was_saved_with(tmp_path):
     learner(SBUCB(gamma=0.5)).save(path)
     assert Learner.load(path, policy=SBUCB(gamma=0.5)).policy == SBUCB(gamma=0.5)
     for other in (SBUCB(gamma=0.6), UniformRandom(), LinUCB(gamma=0.5)):
-        with pytest.raises(LearnerFileError, match="with the policy that it was saved with"):
+        with pytest.raises(LearnerFileError, match="with the policy it was saved with"):
             Learner.load(path, policy=other)
 
 
@@ -406,7 +406,9 @@ def test_a_state_that_could_not_be_read_back_is_not_saved(tmp_path):
     made = learner(Remembering())
     made.assign(X[:4])
     made.observe(np.ones(4))
-    with pytest.raises(InvalidArgumentError, match="of the make that begin gave it"):
+    with pytest.raises(
+        InvalidArgumentError, match="of the same structure as the state that begin returned"
+    ):
         made.save(tmp_path / "learner")
     assert not list(tmp_path.iterdir())
 

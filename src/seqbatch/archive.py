@@ -1,4 +1,4 @@
-"""States as named arrays and plain values, to be saved without pickle, and put together again."""
+"""States as named arrays and plain values, saved without pickle and restored."""
 
 from dataclasses import fields, is_dataclass, replace
 from typing import Any

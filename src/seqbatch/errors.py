@@ -10,11 +10,11 @@
     ├── CampaignError                                 a real experiment in waves
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
     │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
-    │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, taken, too few outcomes
+    │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, outcomes missing
     │   └── StoreError         (also a RuntimeError)  a database that cannot be used
-    ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is not as it should be
-    └── checks.PolicyCheckError, EnvironmentCheckError       a rule of the conformance checks broken
-    RankDeficiencyWarning      (a UserWarning)        the data do not determine every parameter
+    ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
+    └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
+    RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
 
 Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing.
 """
@@ -36,7 +36,7 @@ class InvalidArgumentError(SeqbatchError, ValueError):
     received
         What it was.
     advice
-        What to do about it, where that is not plain from the rule.
+        What to do about it, where the rule does not make that clear.
     """
 
     def __init__(self, name: str, rule: str, received: object, advice: str = "") -> None:

@@ -38,7 +38,7 @@ class _Pending:
 def draws_from(seed: int) -> np.random.Generator:
     """Return the generator of a learner's draws.
 
-    It is a branch of the seed of its own: contexts that a user draws from ``default_rng(seed)``
+    It is a separate branch of the seed: contexts that a user draws from ``default_rng(seed)``
     must not be those that decide the actions.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LEARNER,)))
@@ -144,18 +144,19 @@ class Learner:
     def estimate(self) -> Estimate:
         """What the policy believes after the batches closed so far; a copy.
 
-        Decisions use it as it is, but for SupSBUCB, whose stages act each on its own.
+        Decisions use it as it is, except in SupSBUCB, whose stages each use their own.
         """
         summary = getattr(self.policy, "summary", None)
         if summary is None:
             raise InvalidArgumentError(
-                "policy", "one with a summary(state) function", type(self.policy).__name__
+                "policy", "one that has summary(state)", type(self.policy).__name__
             )
         estimate: Estimate = summary(self.state)
+        # Arrays can be written to, and the learner's own must not change from outside.
         return copy.deepcopy(estimate)
 
     def assign(self, contexts: ArrayLike) -> Decision:
-        """Decide for some units of the open batch, as many or few as are there.
+        """Decide for some units of the open batch, however many are there.
 
         Parameters
         ----------
@@ -166,13 +167,13 @@ class Learner:
         if self.finished:
             raise BatchRuleError(
                 f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
-                "more units. Start a new learner to go on."
+                "more units. Start a new learner to continue."
             )
         if len(checked) > self.units_left:
             raise BatchRuleError(
                 f"contexts: batch {self._batch} has room for {self.units_left} more units; "
-                f"received {len(checked)}. Hand over the first {self.units_left}, observe the "
-                "batch's outcomes, then go on with the rest."
+                f"received {len(checked)}. Assign the first {self.units_left}, observe the batch's "
+                "outcomes, then continue with the rest."
             )
         positions = np.arange(self._waiting, self._waiting + len(checked))
 
@@ -180,6 +181,7 @@ class Learner:
             made = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(made, len(checked))
             vectors = checked.chosen(made.actions)
+            # Copies, because the decision is the caller's to change.
             return made, _Pending(vectors, made.actions.copy(), made.groups.copy())
 
         decision, waiting = self._with_draws(len(checked), decide)
@@ -196,9 +198,7 @@ class Learner:
             One number for each unit of the batch.
         """
         if self.finished:
-            raise BatchRuleError(
-                f"rewards: all {self.grid.batches} batches were observed; there is none to observe."
-            )
+            raise BatchRuleError(f"rewards: all {self.grid.batches} batches were observed already.")
         if self._waiting == 0:
             past = f"; batch {self._batch - 1} was observed already" if self._batch > 1 else ""
             raise BatchRuleError(
@@ -221,10 +221,10 @@ class Learner:
     def replay(self, contexts: ArrayLike, rewards: ArrayLike) -> Integers:
         """Play whole batches at once against the rewards of every action; return the actions.
 
-        For data where every action's reward is known, such as labelled data. The learner sees the
-        chosen actions' rewards alone, at each batch's end, as if `assign` and `observe` were
-        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop, beside whose
-        arrays it keeps the draws and the actions, one number a unit each.
+        For data where every action's reward is known, such as labelled data. The learner sees only
+        the chosen actions' rewards, at each batch's end, as if `assign` and `observe` were
+        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop, which
+        needs memory for one draw and one action per unit besides the arrays given.
 
         Parameters
         ----------
@@ -248,8 +248,8 @@ class Learner:
         table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
         if self._waiting:
             raise BatchRuleError(
-                f"contexts: {self._waiting} units of batch {self._batch} wait for their outcomes. "
-                "Observe them first; a replay starts with a batch."
+                f"contexts: {self._waiting} units of batch {self._batch} still wait for their "
+                "outcomes. Observe them first; a replay starts at the start of a batch."
             )
         seen = self.grid.ends[self._batch - 2] if self._batch > 1 else 0
         last = seen + len(checked)
@@ -259,7 +259,7 @@ class Learner:
             or last != self.grid.ends[(final := self.grid.batch_of(last)) - 1]
         ):
             raise BatchRuleError(
-                f"contexts: a replay ends with a batch, and must hold at least one; received "
+                f"contexts: a replay must hold one or more whole batches; received "
                 f"{len(checked)} units after {seen} of {self.grid.units}."
             )
         before = (self.state, self._batch, self._random.bit_generator.state)
@@ -300,7 +300,7 @@ class Learner:
         if not comes_back("state", self.policy.begin(self.problem), arrays, values):
             raise InvalidArgumentError(
                 "state",
-                "of the make that begin gave it, to be read back",
+                "of the same structure as the state that begin returned",
                 type(self.state).__name__,
             )
         arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
@@ -329,7 +329,7 @@ class Learner:
         path
             The file.
         policy
-            Needed for a policy that is not of this package: the same one as was saved.
+            Needed for a policy that is not part of seqbatch: the same one that was saved.
         """
         try:
             with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -360,7 +360,7 @@ class Learner:
         identity = json.loads(json.dumps(_identity(policy)))
         if any(identity[name] != header[name] for name in identity):
             raise LearnerFileError(
-                f"{path}: must be loaded with the policy that it was saved with, "
+                f"{path}: must be loaded with the policy it was saved with, "
                 f"{header['policy']} with {header['parameters']}; received {policy!r}."
             )
         learner = cls(
@@ -426,7 +426,7 @@ def _identity(policy: Policy) -> dict[str, Any]:
         json.dumps(parameters)
     except TypeError as error:
         raise InvalidArgumentError(
-            "policy", "of parameters that are numbers, words or tuples of them", str(error)
+            "policy", "one whose parameters are numbers, strings or tuples of these", str(error)
         ) from None
     return {"module": type(policy).__module__, "policy": kind, "parameters": parameters}
 

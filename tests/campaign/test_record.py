@@ -159,7 +159,7 @@ def test_a_correction_after_close_keeps_both_reports(store, tmp_path):
     assert campaign.status(at_event=closed_at) == as_closed
     assert as_corrected.actions != as_closed.actions
     _, _, closed = run_wave(campaign, 2, start=300, count=200)
-    assert closed.relearned
+    assert closed.corrected == 1
     assert campaign.status(at_event=closed_at) == as_closed
     assert campaign.status(at_event=closed_at + 1) == as_corrected
     campaign.export(tmp_path / "then.csv", at_event=closed_at)

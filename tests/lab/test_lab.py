@@ -26,7 +26,7 @@ def check_files(files, name):
     assert 'src="http' not in page  # the page opens without a network
     claims = files[5].read_text(encoding="utf-8").splitlines()
     assert claims[0].startswith("# ")
-    verdicts = ("| held |", "| **did not hold** |", "| cannot be judged |")
+    verdicts = ("| held |", "| **did not hold** |", "| not decided |")
     assert all(line.endswith(verdicts) for line in claims[6:])
     assert len(claims) > 7
     assert len(pl.read_parquet(files[0])) == len(pl.read_csv(files[1]))
@@ -143,7 +143,7 @@ def test_claims_that_do_not_hold_are_said(tmp_path):
 
     page = reproduce(Sober(), Options(out=tmp_path))[-1].read_text(encoding="utf-8")
     assert "| here | more | less | **did not hold** |" in page
-    assert "| there | much | ? | cannot be judged |" in page
+    assert "| there | much | ? | not decided |" in page
 
 
 SPEC = """

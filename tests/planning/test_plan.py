@@ -1,5 +1,6 @@
 """Plans: what they promise, what they refuse, what they look like."""
 
+import html
 import json
 
 import numpy as np
@@ -10,13 +11,16 @@ from benchmarks.worlds import world
 from seqbatch import grids
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
 from seqbatch.planning.best_grids import mean_regret
 from seqbatch.planning.candidates import preferred
 from seqbatch.planning.limits import Limits
+from seqbatch.planning.page import page
 from seqbatch.planning.request import Request, numbers_of
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
+from tests.charts import marked, spec
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +141,7 @@ def test_arbitrary_contexts_get_ucb_in_equal_batches():
         units=10**9, actions=2, dim=2, contexts="adversarial", first_batch=9 * 10**8, batches=300
     )
     assert uneven.row.lower_bound <= uneven.row.rate
-    assert "cannot be foretold" in str(made)
+    assert "cannot be predicted" in str(made)
     json.dumps(made.as_dict(), allow_nan=False)
     assert plan(units=9_000, actions=3, dim=4, contexts="adversarial").batches == 8
 
@@ -157,7 +161,7 @@ def test_without_features_pure_exploitation_is_not_taken_on_trust():
     made = plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
     best = min(one.regret for one in made.candidates)
     assert f"Expected regret {best:,.0f}" in str(made)
-    assert "under pure exploitation" in str(made)
+    assert "is for pure exploitation" in str(made)
     regret = {one.name: one.regret for one in made.candidates}
     assert regret["Thompson"] < 0.8 * regret["pure exploitation"]
     assert not isinstance(made.policy, SBPE)
@@ -331,12 +335,17 @@ def test_replanning_the_shared_model():
         before, seen=500, statistics=other, covariance=scaled @ scaled, batches=2, max_batches=4
     )
     assert alike.row.regret == pytest.approx(after.row.regret)
-    with pytest.raises(InvalidArgumentError, match="covariance must be given with a plan for dim"):
+    with pytest.raises(
+        InvalidArgumentError, match="covariance must be given, as the plan is for dim"
+    ):
         replan(before, seen=500, statistics=known)
 
 
 NONSENSE = [
-    ({"units": 50, "dim": 10}, r"units must be at least 100, the square of the 10 numbers"),
+    (
+        {"units": 50, "dim": 10},
+        r"units must be at least 100, the square of the model's 10 parameters",
+    ),
     ({"units": 20, "features": 4}, r"units must be at least 25"),
     ({"actions": 1}, r"actions must be a whole number of at least 2; received 1"),
     ({"batches": 20_000}, r"batches must be at most units = 10000; received 20000"),
@@ -356,7 +365,10 @@ NONSENSE = [
     ({"waves": 100}, r"waves must be a list of sizes; received 100"),
     ({"waves": [100, 200]}, r"waves must be sizes that add up to units = 10000; received 300"),
     ({"waves": [5_000, 5_000], "min_batch": 2}, r"waves must be given without min_batch"),
-    ({"features": None}, r"features or dim must be given, one of the two; received neither"),
+    (
+        {"features": None},
+        r"features or dim must be given: exactly one of the two; received neither",
+    ),
     ({"dim": 3, "features": 3}, r"received both"),
     ({"contexts": "sunny"}, r"contexts must be one of 'stochastic', 'adversarial'"),
     ({"grid": "best"}, r"grid must be one of 'tuned', 'paper'"),
@@ -381,7 +393,7 @@ def test_a_sample_speaks_of_diversity():
     assert good.dim == 3
     assert good.kappa > 0.5
     assert good.evidence()["diverse"]
-    assert "is plausible on 400 sampled units" in good.verdict()
+    assert "is plausible in 400 sampled units" in good.verdict()
     base = rng.standard_normal(400)
     poor = Sample(np.column_stack([base, base + 0.01 * rng.standard_normal(400)]))
     assert not poor.evidence()["diverse"]
@@ -407,9 +419,9 @@ def test_a_sample_speaks_of_diversity():
 
 def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
     text = str(campaign)
-    assert text.startswith(f"20,000 units, 3 actions: {campaign.batches} batches, by ")
-    assert "every action as likely" in text
-    assert "a perfect assignment gains 0.3 a unit" in text
+    assert text.startswith(f"20,000 units, 3 actions: {campaign.batches} batches, with ")
+    assert "uniformly at random" in text
+    assert "a perfect assignment gains 0.3 per unit" in text
     table = campaign.table()
     assert isinstance(table, pl.DataFrame)
     assert table["batches"].to_list() == [1, 2, 3, 4, None]
@@ -419,10 +431,38 @@ def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
     assert values["policy"]["name"] == type(campaign.policy).__name__
     assert campaign.save(tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in campaign.save(tmp_path / "plan.svg").read_text(encoding="utf-8")
-    page = campaign.save(tmp_path / "plan.html").read_text(encoding="utf-8")
-    assert 'src="http' not in page
+    written = campaign.save(tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "<script" not in written
+    assert 'src="http' not in written
+    for words in str(campaign).splitlines():
+        assert html.escape(words.strip().removesuffix(".")) in written
+    assert f"<td>{campaign.batches} *</td>" in written
     with pytest.raises(InvalidArgumentError, match=r"path must be a \.png, \.svg or \.html file"):
         campaign.save(tmp_path / "plan.pdf")
+
+
+def test_a_plans_picture_shows_errors_units_and_the_bound(campaign):
+    costs, timeline = spec(campaign.chart())["vconcat"]
+    assert not marked(costs, "bar")  # on a logarithmic axis its foot would be arbitrary
+    assert {layer["encoding"]["y"]["title"] for layer in costs["layer"]} == {
+        "expected regret, in units of reward (noise: sd 1)"
+    }
+    (spread,) = (layer for layer in marked(costs, "rule") if "x" in layer["encoding"])
+    points = spread["data"]["values"]
+    for row, drawn in zip(campaign.rows, points, strict=True):
+        assert drawn["high"] - drawn["regret"] == pytest.approx(2 * row.error)
+        assert drawn["chosen"] == (row.batches == campaign.batches)
+        assert "±" in drawn["label"]
+    (bars,) = marked(timeline, "bar")
+    assert [row["size"] for row in bars["data"]["values"]] == list(campaign.grid.sizes)
+    assert bars["mark"]["color"] == policy_colour(type(campaign.policy).__name__)
+
+
+def test_the_guarantees_have_a_picture_and_a_page_too():
+    worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
+    title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
+    assert title.startswith("guaranteed regret, in units of reward")
+    assert "mean rewards lie in [-1, 1] times the noise" in page(worst)
 
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):

@@ -84,7 +84,7 @@ def test_progress_is_reported_and_finished_trials_are_not_repeated(tmp_path, mon
 
 def test_a_folder_with_another_run_is_refused(tmp_path):
     sweep(**arguments(trials=1), out=tmp_path)
-    with pytest.raises(InvalidArgumentError, match="which holds another run"):
+    with pytest.raises(InvalidArgumentError, match="which holds a different run"):
         sweep(**arguments(trials=1, seed=8), out=tmp_path)
 
 
@@ -184,7 +184,7 @@ def test_any_change_of_the_declaration_is_seen(tmp_path):
     line = {"a": Line(SBPE(), TWO)}
     common = {"lines": line, "horizons": [100], "trials": 1, "out": tmp_path}
     sweep(environments={"pool": pools[0]}, **common)
-    with pytest.raises(InvalidArgumentError, match="which holds another run"):
+    with pytest.raises(InvalidArgumentError, match="which holds a different run"):
         sweep(environments={"pool": pools[1]}, **common)
     assert len(sweep(environments={"pool": pools[0]}, **{**common, "trials": 3})) == 3
 

@@ -68,7 +68,7 @@ def grid(
     kind: Annotated[
         str, typer.Option(help="uniform, online, minimax, sparse or geometric.")
     ] = "minimax",
-    dim: Annotated[int, typer.Option(help="d; for sparse the number of nonzeros.")] = 1,
+    dim: Annotated[int, typer.Option(help="d; for sparse, the number of nonzero parameters.")] = 1,
     batches: Annotated[
         str, typer.Option(help="A number, or adversarial, stochastic, problem-dependent.")
     ] = "3",
@@ -77,7 +77,7 @@ def grid(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print when batches end.
+    """Print the batches of a grid: where each starts and ends.
 
     Example: seqbatch grid --units 50000 --dim 10 --batches 3
     """
@@ -98,16 +98,16 @@ def grid(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The experiment's name, or all.")],
-    trials: Annotated[int | None, typer.Option(min=1, help="How often to repeat.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version.")] = False,
-    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out"),
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
+    name: Annotated[str, typer.Argument(help="An experiment, or all.")],
+    trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure of the paper: table, picture, and its claims beside what was measured.
+    """Reproduce a figure of the paper: table, picture, and its claims beside the measurements.
 
-    Interrupt it at will: the same command goes on where it stopped.
+    It can be interrupted at any time: the same command resumes where it stopped.
     """
     from seqbatch.lab import EXPERIMENTS, Options
     from seqbatch.lab import reproduce as run
@@ -142,8 +142,8 @@ def reproduce(
 @app.command()
 def simulate(
     spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/lab.md.")],
-    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("out/simulation"),
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out/simulation"),
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Run a comparison of your own: environments, policies, grids, horizons, trials.

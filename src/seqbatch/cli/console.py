@@ -27,7 +27,7 @@ FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 @contextmanager
 def kindly(*, as_json: bool = False) -> Iterator[None]:
-    """Turn the package's errors into one line and an exit code."""
+    """Turn the package's errors into a message and an exit code."""
     try:
         yield
     except (SeqbatchError, OSError) as error:

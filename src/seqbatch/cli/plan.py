@@ -1,7 +1,6 @@
 """The command that plans an experiment."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,54 +8,68 @@ import typer
 
 from seqbatch.cli.console import Json, console, kindly, show
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.words import number
+from seqbatch.planning.tables import tables
 
 
 def plan(
-    units: Annotated[int, typer.Option(help="T, how many units there are.")],
-    actions: Annotated[int, typer.Option(help="K, how many actions each is decided between.")],
+    units: Annotated[int, typer.Option(help="T, the number of units.")],
+    actions: Annotated[int, typer.Option(help="K, the number of actions.")],
     features: Annotated[
-        int | None, typer.Option(help="How many numbers describe a unit; one model an action.")
+        int | None, typer.Option(help="How many numbers describe a unit; one model per action.")
     ] = None,
     sample: Annotated[
-        Path | None, typer.Option(help="Instead: a CSV or Parquet sample of units.")
+        Path | None, typer.Option(help="Instead of --features: a CSV or Parquet sample of units.")
     ] = None,
     columns: Annotated[
         str | None, typer.Option(help="The sample's feature columns, separated by commas.")
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(help="Instead: the length of each action's vector; one model.")
+        int | None,
+        typer.Option(help="Instead of --features: length of each action's vector; one model."),
     ] = None,
-    batches: Annotated[int | None, typer.Option(help="M, if it is settled.")] = None,
-    contexts: Annotated[str, typer.Option(help="stochastic or adversarial.")] = "stochastic",
+    batches: Annotated[
+        int | None, typer.Option(help="M, the number of batches; left out, it is recommended.")
+    ] = None,
+    contexts: Annotated[
+        str, typer.Option(help="stochastic (one population) or adversarial (arbitrary).")
+    ] = "stochastic",
     effect: Annotated[
         list[float] | None,
-        typer.Option(help="Gain of the best action over a random one; repeat for several guesses."),
+        typer.Option(
+            help="Gain per unit of the best action over a random one; repeat for several guesses."
+        ),
     ] = None,
     noise: Annotated[
         list[float] | None,
-        typer.Option(help="Standard deviation of a reward; repeat for several guesses."),
+        typer.Option(help="Standard deviation of the reward noise; repeat for several guesses."),
     ] = None,
-    kappa: Annotated[float | None, typer.Option(help="Condition of the contexts.")] = None,
-    grid: Annotated[str, typer.Option(help="tuned, or paper.")] = "tuned",
-    max_batches: Annotated[int | None, typer.Option(help="How far the table goes.")] = None,
-    min_batch: Annotated[int, typer.Option(help="The smallest batch.")] = 1,
-    max_batch: Annotated[int | None, typer.Option(help="The largest batch.")] = None,
-    first_batch: Annotated[int | None, typer.Option(help="The first batch's size.")] = None,
+    kappa: Annotated[
+        float | None,
+        typer.Option(help="Smallest over largest eigenvalue of the contexts' covariance."),
+    ] = None,
+    grid: Annotated[
+        str, typer.Option(help="tuned (to effect and noise) or paper (needs no guess).")
+    ] = "tuned",
+    max_batches: Annotated[int | None, typer.Option(help="The most batches in the table.")] = None,
+    min_batch: Annotated[int, typer.Option(help="The smallest batch allowed.")] = 1,
+    max_batch: Annotated[int | None, typer.Option(help="The largest batch allowed.")] = None,
+    first_batch: Annotated[int | None, typer.Option(help="The size of the first batch.")] = None,
     waves: Annotated[
         str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")
     ] = None,
-    batch_cost: Annotated[float | None, typer.Option(help="What one more batch costs.")] = None,
+    batch_cost: Annotated[
+        float | None, typer.Option(help="What each batch costs, in units of reward.")
+    ] = None,
     within: Annotated[
-        float, typer.Option(help="How much less than fully online may be earned: 0.05 is 5%.")
+        float, typer.Option(help="How far below fully online is close enough: 0.05 is 5%.")
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="The same seed gives the same plan.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg or .html file for the picture.")
+        Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Plan an experiment: how many batches, how big, by which policy, at what cost.
+    """Plan an experiment: how many batches, how large, with which policy, at what cost.
 
     Example: seqbatch plan --units 50000 --actions 3 --features 12 --out plan.html
     """
@@ -69,11 +82,11 @@ def plan(
         described: Any = features
         if sample is not None:
             if features is not None:
-                raise InvalidArgumentError("features", "left out with --sample", features)
+                raise InvalidArgumentError("features", "left out when --sample is given", features)
             wanted = None if columns is None else [part.strip() for part in columns.split(",")]
             described = planning.Sample(*features_table(sample, features=wanted))
         elif columns is not None:
-            raise InvalidArgumentError("columns", "given with --sample alone", columns)
+            raise InvalidArgumentError("columns", "given only with --sample", columns)
         answer = planning.plan(
             units=units,
             actions=actions,
@@ -100,7 +113,8 @@ def plan(
         print(json.dumps(answer.as_dict(), indent=1))
         return
     console.print(str(answer), markup=False, highlight=False, soft_wrap=True)
-    _tables(answer)
+    for one in tables(answer):
+        show(*one, as_json=False, right=True)
     if out is not None:
         print(out)
 
@@ -112,52 +126,3 @@ def _sizes(waves: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in waves.split(",")]
     except ValueError:
         raise InvalidArgumentError("waves", "whole numbers separated by commas", waves) from None
-
-
-def _tables(answer: Any) -> None:
-    worst = answer.contexts == "adversarial"
-    names = {
-        "batches": "M",
-        "regret": "regret",
-        "error": "±",
-        "of_online": "times online",
-        "earned": "gain earned",
-        "best_share": "best action",
-        "lower_bound": "none can beat",
-        "rate": "guarantee" if worst else "theorem's rate",
-        "total_cost": "total cost",
-    }
-    shares = ("earned", "best_share")
-    rows = []
-    for row in (*answer.rows, answer.online):
-        cells = {"batches": "online" if row.batches is None else str(row.batches)}
-        if row.batches == answer.batches:
-            cells["batches"] += " *"
-        for name in list(names)[1:]:
-            value = getattr(row, name)
-            if math.isnan(value):
-                cells[name] = ""
-            elif name in shares:
-                cells[name] = f"{value:.1%}"
-            else:
-                cells[name] = f"{value:.2f}" if name == "of_online" else number(value)
-        rows.append(cells)
-    kept = [name for name in names if any(cells[name] for cells in rows)]
-    show(
-        "What other numbers of batches cost (* recommended)",
-        [names[name] for name in kept],
-        [[cells[name] for name in kept] for cells in rows],
-        as_json=False,
-        right=True,
-    )
-    if answer.sensitivity:
-        show(
-            "If the true effect is another: regret of this grid, the paper's, and the best",
-            ["effect times", "this grid", "paper's", "best for it"],
-            [
-                [f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best)]
-                for one in answer.sensitivity
-            ],
-            as_json=False,
-            right=True,
-        )

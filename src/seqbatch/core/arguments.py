@@ -25,6 +25,7 @@ def integer(name: str, value: "SupportsIndex", *, at_least: int = 1) -> int:
         number = operator.index(value)
     except TypeError:
         raise InvalidArgumentError(name, rule, repr(value)) from None
+    # True and False are integers to Python, but as a count they are a mistake.
     if isinstance(value, bool) or number < at_least:
         raise InvalidArgumentError(name, rule, repr(value))
     return number
@@ -46,6 +47,7 @@ def number(
     ]
     rule = "a finite number" + (f" {' and '.join(bounds)}" if bounds else "")
     try:
+        # float() would take all of these: True as 1 and "3" as 3.
         if isinstance(value, bool | np.bool_ | str | bytes):
             raise TypeError
         result = float(value)
@@ -96,6 +98,7 @@ def floats(
 def _numeric(name: str, values: ArrayLike) -> Floats:
     try:
         raw: AnyArray = np.asarray(values)
+        # Objects, strings and complex numbers would be converted, or fail, further down.
         if raw.dtype.kind not in "fiub":
             raise TypeError
         return np.ascontiguousarray(raw, dtype=np.float64)

@@ -40,9 +40,9 @@ class Contexts:
         block = problem.layout == "block"
         shape = ("n", problem.dim) if block else ("n", problem.actions, problem.dim)
         advice = (
-            "Contexts with one vector for each action are of the layout 'shared' or 'disjoint'."
+            "Contexts with one vector per action have the layout 'shared' or 'disjoint'."
             if block
-            else "One vector a unit, whatever the action, is the layout 'block'."
+            else "Contexts with one vector per unit, whatever the action, have the layout 'block'."
         )
         return cls(arguments.floats(name, values, shape, advice=advice), problem)
 
@@ -55,6 +55,7 @@ class Contexts:
 
     def chosen(self, actions: Integers) -> Floats:
         """Return each unit's vector under its action, shape (n, dim), as a new array."""
+        # Indexing below copies, so this does too: feedback must not change with the user's array.
         if self.problem.layout == "block":
             return self.values.copy()
         return self.values[np.arange(len(self)), actions]

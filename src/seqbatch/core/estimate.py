@@ -91,6 +91,8 @@ def least_squares(statistics: Statistics) -> Estimate:
     theta, rank, _ = _solved(scaled, moment / sizes, rounding)
     shortest, _, condition = _solved(gram, moment, rounding)
     full = rank == statistics.dim
+    # Of full rank both solve the same equations, the scaled one more accurately; else only the
+    # unscaled one has the least norm in the user's own units.
     theta = np.where(full[:, None], theta / sizes, shortest)
     return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
 
@@ -100,6 +102,7 @@ def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Int
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1]
     kept = values > (largest * rounding)[:, None]
+    # The inner `where` keeps zeros out of the division: NumPy would warn of them first.
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     projected = np.einsum("cji,cj->ci", vectors, moment)
     theta = np.einsum("cij,cj->ci", vectors, inverse * projected)
@@ -109,7 +112,7 @@ def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Int
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
-    """Warn where observed data leave a direction undetermined; say whether it was so."""
+    """Warn where observed data leave a direction undetermined; return whether they did."""
     dim = statistics.dim
     lacking = np.flatnonzero(estimate.rank < dim)
     if not lacking.size:
@@ -135,4 +138,5 @@ def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
     fitted = np.einsum("ci,cij,cj->c", theta, statistics.gram, theta)
     residual = statistics.squares - 2 * np.einsum("ci,ci->c", theta, statistics.moment) + fitted
     freedom = int(statistics.count.sum() - np.minimum(estimate.rank, statistics.count).sum())
+    # Where the fit is perfect, the difference of large sums may come out below zero.
     return float(max(residual.sum(), 0.0) / freedom) if freedom > 0 else float("nan")

@@ -1,7 +1,7 @@
 """The lasso from the sums alone: by coordinates, checked against its optimality conditions.
 
 A gradient g = moment - gram theta is optimal where |g| <= penalty throughout and g = penalty
-sign(theta) wherever theta is not zero. Nothing is returned before that was looked at. Coordinate
+sign(theta) wherever theta is not zero. Every answer is checked against that. Coordinate
 descent gets there in a fraction of a millisecond, except where regressors nearly depend on each
 other and the penalty is small; there the path of least angle regression takes over.
 """
@@ -24,7 +24,7 @@ MOST_SWEEPS = 256
 #: For the rest of the way where rounding stopped the path: as many as anyone would wait for.
 LAST_SWEEPS = 100_000
 #: How far a coordinate's gradient may be off, relative to the penalty and the column's own size:
-#: at least this, and with large parameters as far as rounding goes, but never further than that.
+#: as far as the first, or as rounding goes where parameters are large, but never beyond the second.
 STRICT, LOOSE = 1e-10, 1e-6
 EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 

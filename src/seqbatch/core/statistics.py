@@ -72,6 +72,7 @@ class Statistics:
             raise InvalidArgumentError(
                 "cells", f"between -1 and {self.cells - 1}", f"{cells.min()} to {cells.max()}"
             )
+        # The kernel adds in place, while states must not change under those who hold them.
         result = self.copy()
         kernels.accumulate(
             rows, rewards, cells, result.gram, result.moment, result.squares, result.count
@@ -94,7 +95,7 @@ class Statistics:
         if (other.count > self.count).any():
             raise InvalidArgumentError(
                 "other",
-                f"statistics of units counted here, at most {self.count.tolist()} a cell",
+                f"statistics of units counted here, at most {self.count.tolist()} per cell",
                 f"counts {other.count.tolist()}",
             )
         return Statistics(

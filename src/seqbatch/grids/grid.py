@@ -1,4 +1,4 @@
-"""A grid: the ends of the batches, whatever they were chosen by."""
+"""A grid: the ends of the batches."""
 
 import operator
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from seqbatch.errors import InvalidGridError
 
 @dataclass(frozen=True, repr=False)
 class Grid:
-    """The ends of the batches; make one with the functions of this module.
+    """The ends of the batches; make one with the functions of :mod:`seqbatch.grids`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Grid:
 
 
 def explicit(ends: Iterable[int]) -> Grid:
-    """Return the grid of these ends: calendar waves, or whatever a user has.
+    """Return the grid with these ends: calendar waves, or any others.
 
     >>> explicit([500, 2_000, 10_000]).sizes
     (500, 1500, 8000)

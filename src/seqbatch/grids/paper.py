@@ -18,7 +18,7 @@ def uniform(*, units: int, batches: int) -> Grid:
 
 
 def online(*, units: int) -> Grid:
-    """Return one unit a batch, M = T: the fully sequential setting."""
+    """Return one unit per batch, M = T: the fully sequential setting."""
     T, _ = _sizes(units, 1)
     return Grid(tuple(range(1, T + 1)))
 
@@ -93,8 +93,8 @@ def geometric(*, units: int, dim: int, batches: int) -> Grid:
 def adversarial_batches(*, units: int, dim: int) -> int:
     """Return M = max(1, floor(sqrt(d ln(1 + T/d) T / ln 2))), as in Section 6.1.
 
-    Never more than T. For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper says
-    4,821.
+    Never more than T. For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper
+    prints 4,821.
 
     >>> adversarial_batches(units=8_124, dim=234)
     3131

@@ -52,7 +52,7 @@ class GridRule:
         )
         if (self.kind == "explicit") != bool(shares) or (shares and shares[-1] != 1):
             raise InvalidArgumentError(
-                "shares", 'given with kind "explicit" alone, the last one 1', repr(self.shares)
+                "shares", 'given only with kind "explicit", the last one 1', repr(self.shares)
             )
         object.__setattr__(self, "shares", shares)
         if isinstance(self.batches, str):

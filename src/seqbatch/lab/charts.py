@@ -1,57 +1,184 @@
-"""One look for all pictures: colours that every eye can tell apart, axes with units."""
+"""One look for all pictures of the lab: a policy's colour, and marks that need no colour.
 
-from collections.abc import Sequence
+Lines of one policy share its colour; dashes, then a lighter shade, tell them apart. Lines have
+markers of their own. Lines drawn later are thinner and have smaller markers, so that
+those which coincide are all seen. The legend is drawn by the same scales as the lines.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.colours import COLOURS
+from seqbatch.pictures import policy_colour
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
-
-def colour(field: str, names: Sequence[str], *, columns: int = 4) -> "alt.Color":
-    """Return a colour for each name, in their order."""
-    import altair as alt
-
-    return alt.Color(
-        f"{field}:N",
-        title=None,
-        sort=list(names),
-        scale=alt.Scale(domain=list(names), range=list(COLOURS[: len(names)])),
-        legend=alt.Legend(
-            orient="top",
-            columns=columns,
-            labelLimit=320,
-            symbolType="stroke",
-            symbolOpacity=1,
-            symbolStrokeWidth=3,
-        ),
-    )
+#: The last two, x and +, are paths, as Vega has no names for them.
+SHAPES = (
+    "circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
+    "triangle-left", "M-1,-1L1,1M-1,1L1,-1", "M0,-1L0,1M-1,0L1,0",
+)  # fmt: skip
+DASHES = ((1, 0), (7, 3), (2, 2), (10, 3, 2, 3))
+#: Measured at the legend's font size: the width of a letter, and of a sample of the line.
+LETTER, SAMPLE, ROW = 6.3, 44, 19
 
 
-def data(table: "pl.DataFrame") -> Any:
-    """Return a table as a chart's own data, so that the picture needs nothing else."""
-    return {"values": table.to_dicts()}
+@dataclass(frozen=True)
+class Look:
+    """How one line is drawn."""
+
+    colour: str
+    dash: tuple[int, ...]
+    shape: str
 
 
-def band_and_line(
+def looks(lines: Mapping[str, str]) -> dict[str, Look]:
+    """Return the look of each line, given the name of its policy's class.
+
+    >>> looks({"few": "SBPE", "many": "SBPE"})["many"]
+    Look(colour='#009E73', dash=(7, 3), shape='square')
+    """
+    colours = [policy_colour(policy) for policy in lines.values()]
+    made = {}
+    for place, (line, colour) in enumerate(zip(lines, colours, strict=True)):
+        shade, dash = divmod(colours[:place].count(colour), len(DASHES))
+        # From the policy's first place on, so that policies differ too where lines coincide.
+        pattern = DASHES[(colours.index(colour) + dash) % len(DASHES)]
+        made[line] = Look(_lighter(colour, shade), pattern, SHAPES[place % len(SHAPES)])
+    return made
+
+
+def _lighter(colour: str, steps: int) -> str:
+    """Return the colour, each step halfway nearer to white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{255 - (255 - part) // 2**steps:02X}" for part in parts)
+
+
+def drawn(
     table: "pl.DataFrame",
+    styles: Mapping[str, Look],
     *,
     x: "alt.X",
-    y: str,
-    low: str,
-    high: str,
-    colour: "alt.Color",
-    title: str,
-) -> "alt.LayerChart":
-    """Draw means as lines with points, in bands."""
+    y: "alt.Y",
+    interval: bool = False,
+) -> Any:
+    """Draw the column `line` of a table as lines with markers.
+
+    With `interval` each marker has a bar from the column `low` to `high`; null draws none.
+    """
     import altair as alt
 
-    base = alt.Chart(data(table)).encode(x=x, color=colour)
-    band = base.mark_area(opacity=0.12).encode(
-        y=alt.Y(f"{low}:Q", title=title, scale=alt.Scale(zero=False)), y2=f"{high}:Q"
+    # In the order of the styles, as what comes later lies on top.
+    order = {line: place for place, line in enumerate(styles)}
+    rows = sorted(table.to_dicts(), key=lambda row: order[row["line"]])
+    base = alt.Chart({"values": rows}).encode(x=x)
+    layers = [base.mark_line().encode(y=y, **_line(styles))]
+    if interval:
+        bars = base.transform_filter("isValid(datum.low)").mark_errorbar(ticks={"width": 7})
+        edge = y.copy()
+        edge.shorthand = "low:Q"
+        layers.append(bars.encode(y=edge, y2="high:Q", color=_line(styles)["color"]))
+    layers.append(base.mark_point(opacity=1, strokeWidth=1.6).encode(y=y, **_point(styles)))
+    return alt.layer(*layers)
+
+
+def above_zero(summary: "pl.DataFrame") -> "pl.DataFrame":
+    """Cut intervals off at a tenth of their mean, as a logarithmic axis never reaches 0."""
+    import polars as pl
+
+    known = pl.col("low").is_not_null()
+    cut = pl.max_horizontal("low", pl.col("mean") / 10)
+    return summary.with_columns(low=pl.when(known).then(cut))
+
+
+def interval_words(summary: "pl.DataFrame") -> str:
+    """Say what the bars are, and how wide at most: narrow ones hide behind their markers."""
+    trials = max(summary["trials"])
+    widths = ((summary["high"] - summary["mean"]) / summary["mean"].abs()).drop_nulls()
+    if widths.is_empty():
+        return f"{trials} trial, so that the error is not known."
+    return f"Mean of {trials} trials with its 95% interval (at most ±{max(widths):.1%})."
+
+
+def pictured(
+    panels: Any,
+    styles: Mapping[str, Look],
+    *,
+    title: str,
+    subtitle: Sequence[str],
+    width: int,
+) -> "alt.TopLevelMixin":
+    """Put a title, what a reader must know, and the legend above the panels."""
+    import altair as alt
+
+    chart: Any = alt.vconcat(legend(styles, width=width), panels, spacing=8)
+    titled: alt.TopLevelMixin = chart.properties(
+        title=alt.TitleParams(
+            title, subtitle=list(subtitle), anchor="start", fontSize=15, subtitleFontSize=12
+        )
     )
-    line = base.mark_line(strokeWidth=2, point=True).encode(y=alt.Y(f"{y}:Q", title=title))
-    both: alt.LayerChart = band + line
-    return both
+    return titled
+
+
+def legend(styles: Mapping[str, Look], *, width: int) -> Any:
+    """Draw a piece of each line beside its name, by the scales that draw the lines."""
+    import altair as alt
+
+    column = SAMPLE + LETTER * max(map(len, styles)) + 14
+    columns = min(max(1, int(width // column)), len(styles))
+    rows = math.ceil(len(styles) / columns)
+    # Down the columns, so that the lines of one policy stand together.
+    places = [(line, n // rows * column, n % rows) for n, line in enumerate(styles)]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
+    y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows - 0.5, -0.5], nice=False))
+    ends = [
+        {"line": line, "x": left + end, "row": row}
+        for (line, left, row), end in product(places, (0, SAMPLE - 10))
+    ]
+    middles = [{"line": one, "x": left + SAMPLE / 2 - 5, "row": row} for one, left, row in places]
+    words = [{"line": line, "x": left + SAMPLE, "row": row} for line, left, row in places]
+    return alt.layer(
+        alt.Chart({"values": ends}).mark_line().encode(x=x, y=y, **_line(styles)),
+        alt.Chart({"values": middles})
+        .mark_point(opacity=1, strokeWidth=1.6)
+        .encode(x=x, y=y, **_point(styles)),
+        alt.Chart({"values": words})
+        .mark_text(align="left", fontSize=12)
+        .encode(x=x, y=y, text="line:N"),
+    ).properties(width=width, height=ROW * rows, view=alt.ViewBackground(stroke=None))
+
+
+def _line(styles: Mapping[str, Look]) -> dict[str, Any]:
+    import altair as alt
+
+    return {
+        "color": _by_line(alt.Color, styles, [look.colour for look in styles.values()]),
+        "strokeDash": _by_line(alt.StrokeDash, styles, [look.dash for look in styles.values()]),
+        "strokeWidth": _by_line(alt.StrokeWidth, styles, _falling(3.6, 1.6, len(styles))),
+    }
+
+
+def _point(styles: Mapping[str, Look]) -> dict[str, Any]:
+    import altair as alt
+
+    return {
+        "color": _by_line(alt.Color, styles, [look.colour for look in styles.values()]),
+        "shape": _by_line(alt.Shape, styles, [look.shape for look in styles.values()]),
+        "size": _by_line(alt.Size, styles, _falling(110, 36, len(styles))),
+    }
+
+
+def _by_line(channel: Any, styles: Mapping[str, Look], values: Sequence[Any]) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=list(styles), range=list(values))
+    return channel("line:N", scale=scale, sort=None, legend=None)
+
+
+def _falling(first: float, last: float, count: int) -> list[float]:
+    step = (first - last) / max(count - 1, 1)
+    return [round(first - place * step, 2) for place in range(count)]

@@ -3,7 +3,7 @@
 import importlib
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from seqbatch import environments, policies
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import band_and_line, colour
+from seqbatch.lab.charts import drawn, interval_words, looks, pictured
+from seqbatch.pictures import save
 from seqbatch.policies import Policy
 from seqbatch.simulation import Line, Progress, summarise, sweep
 
@@ -30,12 +31,13 @@ def compare(
     # A class of the user's may stand beside the file, as it may beside a script.
     if (folder := str(spec.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
+    lines = {name: _line(name, parts) for name, parts in declared["lines"].items()}
     table = sweep(
         environments={
             name: _made(Environment, environments, f"environments.{name}", parts)
             for name, parts in declared["environments"].items()
         },
-        lines={name: _line(name, parts) for name, parts in declared["lines"].items()},
+        lines=lines,
         horizons=declared["horizons"],
         trials=declared.get("trials", 20),
         seed=declared.get("seed", 0),
@@ -49,9 +51,9 @@ def compare(
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]
     table.select(flat).write_csv(files[0])
     summary.write_csv(files[1])
-    picture = _chart(summary)
-    picture.save(files[2], scale_factor=2.0)
-    picture.save(files[3], inline=True)
+    picture = chart(summary, {name: type(line.policy).__name__ for name, line in lines.items()})
+    for file in files[2:]:
+        save(picture, file)
     return summary, files
 
 
@@ -128,22 +130,30 @@ def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) ->
         raise InvalidArgumentError(where, f"parameters of {make.__name__}", str(error)) from None
 
 
-def _chart(summary: "pl.DataFrame") -> "alt.TopLevelMixin":
+def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevelMixin":
+    """Draw regret against the horizon, given the name of each line's policy."""
     import altair as alt
     import polars as pl
 
-    names = list(dict.fromkeys(summary["policy"]))
+    # The policy beside a name of the user's, as it is what the colour means.
+    labels = {line: f"{line} ({policy})" for line, policy in policies.items()}
+    styles = looks({labels[line]: policy for line, policy in policies.items()})
+    table = summary.with_columns(line=pl.col("policy").replace(labels))
+    scale = alt.Scale(zero=False, nice=False, padding=12)
     panels = [
-        band_and_line(
-            summary.filter(pl.col("environment") == environment),
-            x=alt.X("units:Q", title="horizon T (units)", scale=alt.Scale(zero=False)),
-            y="mean",
-            low="low",
-            high="high",
-            colour=colour("policy", names),
-            title="regret (mean and 95% interval)",
-        ).properties(width=420, height=280, title=environment)
+        drawn(
+            table.filter(pl.col("environment") == environment),
+            styles,
+            x=alt.X("units:Q", title="horizon T (units)", scale=scale, axis=alt.Axis(tickCount=6)),
+            y=alt.Y("mean:Q", title="regret", scale=alt.Scale(zero=False)),
+            interval=True,
+        ).properties(width=420, height=280, title=alt.TitleParams(environment, anchor="start"))
         for environment in dict.fromkeys(summary["environment"])
     ]
-    chart: alt.ConcatChart = alt.concat(*panels, columns=2)
-    return chart
+    return pictured(
+        alt.concat(*panels, columns=2),
+        styles,
+        title="Regret against the horizon",
+        subtitle=[interval_words(summary)],
+        width=480 * min(len(panels), 2),
+    )

@@ -5,33 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seqbatch.lab.claims import Claim, claims_page
+from seqbatch.pictures import save
 from seqbatch.simulation import Progress
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim of the paper beside what was measured.
-
-    Parameters
-    ----------
-    source
-        Where the paper says it.
-    text
-        What it says.
-    measured
-        What was found.
-    held
-        Whether that bears it out; None where it cannot be judged from this run.
-    """
-
-    source: str
-    text: str
-    measured: str
-    held: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,30 +82,16 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]
     table.select(flat).write_csv(files[1])
     chart = experiment.chart(table)
-    for ending in ("png", "svg", "html"):
-        file = folder / f"{experiment.name}.{ending}"
-        if ending == "html":
-            chart.save(file, inline=True)  # the page must open without a network
-        else:
-            chart.save(file, scale_factor=2.0)
-        files.append(file)
+    files += [save(chart, folder / f"{experiment.name}.{end}") for end in ("png", "svg", "html")]
     page = folder / "claims.md"
-    page.write_text(_claims_page(experiment, experiment.claims(table), options), encoding="utf-8")
+    words = claims_page(
+        experiment.title, _command(experiment, options), table, experiment.claims(table)
+    )
+    page.write_text(words, encoding="utf-8")
     return [*files, page]
 
 
-def _claims_page(experiment: Experiment, claims: Sequence[Claim], options: Options) -> str:
-    words = {True: "held", False: "**did not hold**", None: "cannot be judged"}
-    words_used = ["--quick"] if options.quick else []
-    words_used += [f"--trials {options.trials}"] if options.trials else []
-    command = " ".join(["seqbatch reproduce", experiment.name, *words_used])
-    lines = [
-        f"# {experiment.title}",
-        "",
-        f"Made by `{command}`.",
-        "",
-        "| where | the paper says | measured | |",
-        "|---|---|---|---|",
-    ]
-    lines += [f"| {c.source} | {c.text} | {c.measured} | {words[c.held]} |" for c in claims]
-    return "\n".join(lines) + "\n"
+def _command(experiment: Experiment, options: Options) -> str:
+    chosen = ["--quick"] if options.quick else []
+    chosen += [f"--trials {options.trials}"] if options.trials else []
+    return " ".join(["seqbatch reproduce", experiment.name, *chosen])

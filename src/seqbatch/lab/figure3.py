@@ -17,8 +17,10 @@ from seqbatch.datasets import (
 )
 from seqbatch.environments import FeaturePool, Instance
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import band_and_line, colour
-from seqbatch.lab.experiment import Claim, Options
+from seqbatch.lab.charts import above_zero, drawn, interval_words, looks, pictured
+from seqbatch.lab.claims import Claim, Estimate, all_of, difference, ratio, slope_estimates
+from seqbatch.lab.experiment import Options
+from seqbatch.pictures import fitted
 from seqbatch.policies import BPE, LBGL, RBGL
 from seqbatch.simulation import Line, slopes, summarise, sweep
 
@@ -96,7 +98,9 @@ class Figure3:
         }
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Run the sweep."""
+        """Run the sweep; the table's column `pool` says how many rows the pool has."""
+        import polars as pl
+
         source = _source()
         pool = AvazuPool(QUICK_POOL if options.quick else POOL, source)
         return sweep(
@@ -109,77 +113,103 @@ class Figure3:
             learn_last=False,
             jobs=options.jobs,
             report=options.report,
-        )
+        ).with_columns(pool=pl.lit(pool.rows))
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw regret against the horizon, both on logarithmic scales."""
         import altair as alt
         import polars as pl
 
-        slope = {row["policy"]: row["slope"] for row in slopes(table).iter_rows(named=True)}
-        names = {
-            name: f"{name} (slope {slope[name]:.3f})" for name in dict.fromkeys(table["policy"])
-        }
-        summary = summarise(table).with_columns(policy=pl.col("policy").replace(names))
-        log = alt.Scale(type="log")
-        chart: alt.LayerChart = band_and_line(
+        rates = _rates(table)
+        labels = {line: f"{line} (slope {rate.shown(3)})" for line, rate in rates.items()}
+        styles = looks({label: line.partition(",")[0] for line, label in labels.items()})
+        summary = above_zero(summarise(table)).with_columns(line=pl.col("policy").replace(labels))
+        extremes = [*summary["mean"], *summary["low"], *summary["high"]]
+        panel = drawn(
             summary,
-            x=alt.X("units:Q", title="horizon T (units)", scale=log),
-            y="mean",
-            low="low",
-            high="high",
-            colour=colour("policy", list(names.values()), columns=3),
-            title="regret (mean and 95% interval)",
-        ).encode(y=alt.Y(scale=log))
-        return chart.properties(width=720, height=420, title=self.title)
+            styles,
+            x=alt.X("units:Q", title="horizon T (units)", **fitted(summary["units"], form="~s")),
+            y=alt.Y("mean:Q", title="regret", **fitted(extremes)),
+            interval=True,
+        ).properties(width=720, height=400)
+        return pictured(
+            panel,
+            styles,
+            title=self.title,
+            subtitle=[
+                _source_words(table),
+                f"{interval_words(summary)} Slopes of log regret on log T, ± one standard error.",
+                "Original: the policy's own grid of batches; unified: BPE's.",
+            ],
+            width=720,
+        )
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
         """Set the claims of Section 6.3 beside the table."""
-        rate = {row["policy"]: row for row in slopes(table).iter_rows(named=True)}
-        means = {
-            (r["policy"], r["units"]): r["mean"] for r in summarise(table).iter_rows(named=True)
-        }
-        last = max(units for _, units in means)
-        source = table["environment"][0]
-        shown = {
-            name: f"{row['slope']:.3f} ± {row['error'] or float('nan'):.3f}"
-            for name, row in rate.items()
-        }
+        rate, gaps = _rates(table), _final_ratios(table)
+        where = f"Section 6.3, on {table['environment'][0]}"
         rivals = [name for name in rate if name != "BPE"]
-        lowest = min(rate[name]["slope"] for name in rivals)
-        original = [rate[name]["slope"] for name in rivals if name.endswith("original")]
+        shown = {name: one.shown(3) for name, one in rate.items()}
+        apart = {name: difference(rate[name], rate["BPE"]) for name in rivals}
+        lowest = min(rivals, key=lambda name: rate[name].value)
         return [
             Claim(
-                "Section 6.3",
-                "BPE's slope nearly flat (0.002)",
-                f"{shown['BPE']} on {source}",
-                abs(rate["BPE"]["slope"]) < 0.1,
+                where,
+                "BPE's slope nearly flat (0.002; here within 0.1 of 0)",
+                shown["BPE"],
+                rate["BPE"].within(-0.1, 0.1),
             ),
             Claim(
-                "Section 6.3",
-                "slopes near 0.4 on the original schedules (0.400 and 0.399)",
+                where,
+                "slopes near 0.4 (0.3 to 0.5) on the original schedules (0.400 and 0.399)",
                 f"RBGL {shown['RBGL, original']}, LBGL {shown['LBGL, original']}",
-                all(0.3 < slope < 0.5 for slope in original),
-            ),
-            Claim(
-                "Section 6.3",
-                "the unified schedule flattens them (0.026 and 0.035)",
-                f"RBGL {shown['RBGL, unified']}, LBGL {shown['LBGL, unified']}",
-                all(abs(rate[f"{name}, unified"]["slope"]) < 0.15 for name in ("RBGL", "LBGL")),
-            ),
-            Claim(
-                "Section 6.3",
-                "BPE's slope below all others'",
-                f"{shown['BPE']}; lowest of the others {lowest:.3f}",
-                all(rate[name]["slope"] > rate["BPE"]["slope"] for name in rivals),
-            ),
-            Claim(
-                "Section 6.3",
-                "both remain above BPE in regret",
-                ", ".join(
-                    f"{name} {means[name, last] / means['BPE', last]:.2f} times BPE's"
-                    for name in rivals
+                all_of(
+                    rate[f"{name}, original"].within(0.3, 0.5, of=2) for name in ("RBGL", "LBGL")
                 ),
-                all(means[name, last] > means["BPE", last] for name in rivals),
+            ),
+            Claim(
+                where,
+                "the unified schedule flattens them (0.026 and 0.035; here within 0.15 of 0)",
+                f"RBGL {shown['RBGL, unified']}, LBGL {shown['LBGL, unified']}",
+                all_of(
+                    rate[f"{name}, unified"].within(-0.15, 0.15, of=2) for name in ("RBGL", "LBGL")
+                ),
+            ),
+            Claim(
+                where,
+                "BPE's slope below all others'",
+                f"{shown['BPE']}; lowest of the others {lowest} {shown[lowest]}",
+                all_of(one.within(0, of=len(rivals)) for one in apart.values()),
+            ),
+            Claim(
+                where,
+                "both remain above BPE in regret at the largest horizon",
+                ", ".join(f"{name} {gaps[name].shown(3)} times BPE's" for name in rivals),
+                all_of(gaps[name].within(1, of=len(rivals)) for name in rivals),
             ),
         ]
+
+
+def _source_words(table: "pl.DataFrame") -> str:
+    """Say what was drawn from, in the picture itself."""
+    rows = f"{table['pool'][0]:,}"
+    if table["environment"][0] == GENERATED:
+        return f"Synthetic data: {rows} rows GENERATED in Avazu's shape, not Avazu's own."
+    return f"{rows} rows of Avazu."
+
+
+def _rates(table: "pl.DataFrame") -> dict[str, Estimate]:
+    rates = slope_estimates(slopes(table), trials=table["trial"].n_unique())
+    return {line: rate for (_, line), rate in rates.items()}
+
+
+def _final_ratios(table: "pl.DataFrame") -> dict[str, Estimate]:
+    """Return each line's regret at the largest horizon, as a multiple of BPE's."""
+    import polars as pl
+
+    last = table.filter(pl.col("units") == pl.col("units").max()).sort("trial")
+    base = last.filter(policy="BPE")["regret"]
+    return {
+        line: ratio(last.filter(policy=line)["regret"], base)
+        for line in dict.fromkeys(table["policy"])
+    }

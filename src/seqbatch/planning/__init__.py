@@ -1,4 +1,4 @@
-"""How many batches, how big, what will it cost: the first question of every experiment."""
+"""How many batches, how large, at what cost: the first question of every experiment."""
 
 from seqbatch.planning.plan import plan, replan
 from seqbatch.planning.result import Candidate, Plan, Row, Sensitivity, picture_file

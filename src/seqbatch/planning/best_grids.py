@@ -25,6 +25,7 @@ def best_grids(request: Request) -> dict[int, Sizes]:
         if request.kind == "tuned" and number > 1:
             sizes, start = tuned(request, number, start)
             options = [sizes, *options]
+            # One more batch must never look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
         # Judged on other trials than it was tuned on; there the paper's must not be better.
@@ -35,6 +36,7 @@ def best_grids(request: Request) -> dict[int, Sizes]:
 def _split(limits: Limits, sizes: Sizes) -> Sizes:
     """Return the grid with one more end in its last batch, as far as the limits let it."""
     ends = [float(end) for end in np.cumsum(sizes)]
+    # In the middle on the logarithmic scale, on which the family spaces its ends.
     before = ends[-2] if len(ends) > 1 else 0.0
     middle = math.sqrt((limits.seen + max(before, 1.0)) * (limits.seen + ends[-1])) - limits.seen
     return limits.fit([*ends[:-1], middle, ends[-1]])

@@ -1,4 +1,4 @@
-"""Which policy: those that might do, run on the plan's grid."""
+"""The candidate policies, run on the plan's grid."""
 
 import math
 import warnings
@@ -21,6 +21,7 @@ MOST = 512
 
 def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...]:
     """Run pure exploitation, Thompson sampling and UCB in the same trials."""
+    # Trials cost more and differ less in many dimensions.
     number = min(128, max(24, 400 // model.dim))
     trials = model.thinned(number, seed=seed)
     options = _options(model, sum(sizes))
@@ -54,8 +55,9 @@ def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...
 
 
 def preferred(made: Sequence[Candidate]) -> LinearPolicy:
-    """Return the policy of least regret; the first unless another is better beyond chance."""
+    """Return the policy of least regret; the first unless another is significantly better."""
     best = min(made, key=lambda one: one.regret)
+    # Two standard errors of the paired difference: a tie must not be decided by the seed.
     clearly = best.excess < -2 * best.excess_error
     return best.policy if clearly else made[0].policy
 

@@ -45,9 +45,9 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
 
 
 def online_row(request: Request, found: Iterable[Sizes]) -> Row:
-    """Return what new estimates after every unit would cost, behind the best uniform start.
+    """Return what new estimates after every unit would cost, after the best uniform start.
 
-    The first batches of the grids that were found are tried as starts, too.
+    The first batches of the best grids are tried as starts, too.
     """
     sizes = min(
         _online_grids(request, [sizes[0] for sizes in found]),
@@ -96,6 +96,7 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[Floats, Flo
     """
     rates = trials.rates(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
+    # The uniform start costs the same for every unit and stays out of the trapezoids.
     uniform = 0 if request.limits.seen else 1
     steps = np.diff(np.log(starts[uniform:]))
     totals = []
@@ -107,11 +108,12 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[Floats, Flo
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
-    """Return what the grid costs where the effect is another, beside the best grid for that."""
+    """Return what the grid costs for other true effects, beside the best grid for each."""
     made = []
     for factor in FACTORS:
         scenarios = tuple((factor * effect, noise) for effect, noise in request.model.scenarios)
         other = replace(request, model=replace(request.model, scenarios=scenarios))
+        # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [mean_regret(other.judging, one) for one in options]
         best = min(costs)
@@ -125,11 +127,11 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
 
 
 def _lower_bound(request: Request, sizes: Sizes) -> float:
-    """Return what no method with these batches can beat, on average over the parameters.
+    """Return a lower bound for every method with these batches, on average over the parameters.
 
-    With the shared model by the proof of Theorem 2. In the block layout by what even a method would
-    lose that saw the outcomes of all actions, by simulation. Nothing is claimed for an experiment
-    under way.
+    For the shared model it comes from the proof of Theorem 2. For the block model it is what even a
+    method that saw the outcomes of all actions would lose, simulated. Nothing is claimed for an
+    experiment under way.
     """
     model = request.model
     if request.limits.seen:
@@ -154,7 +156,7 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
 
 
 def _rate(request: Request, batches: int | None) -> float:
-    """Return the theorem's rate; with so many batches that more change nothing, if online."""
+    """Return the theorem's rate; online counts as one batch per unit."""
     model, limits = request.model, request.limits
     if limits.seen:
         return math.nan
@@ -168,7 +170,7 @@ def _rate(request: Request, batches: int | None) -> float:
 
 
 def _earned(request: Request, regret: float) -> float:
-    """Return the share of the possible gain that is earned; none where there is none."""
+    """Return the share of the possible gain that is earned; NaN where there is none."""
     return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan
 
 

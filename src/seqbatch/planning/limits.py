@@ -1,4 +1,4 @@
-"""What a user allows of batches: their sizes, calendar waves, and grids that keep to both."""
+"""The limits on batches: their sizes, calendar waves, and the grids that keep to both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Limits:
     smallest, largest
         The size of a batch.
     first
-        The size of the first batch, where it is settled.
+        The size of the first batch, where it is given.
     waves
         Sizes of calendar waves; batches end where waves end. They add up to `units`.
     seen
-        Units before these, of a campaign under way.
+        Units already assigned, in an experiment under way.
     """
 
     units: int
@@ -51,7 +51,7 @@ class Limits:
 
     @property
     def fewest(self) -> int:
-        """The smallest number of batches that the largest size leaves."""
+        """The smallest number of batches that the largest size allows."""
         if self.largest is None or self.waves is not None:
             return 1
         if self.first is not None and self.first < self.units:
@@ -67,6 +67,7 @@ class Limits:
             if m == 1 and self.first is not None:
                 kept.append(self.first)
                 continue
+            # Leave the batches to come no more units than they can hold, nor fewer than they need.
             left = batches - m
             low = max(kept[-1] + self.smallest, self.units - left * largest)
             high = min(kept[-1] + largest, self.units - left * self.smallest)
@@ -96,7 +97,7 @@ class Limits:
 
 
 def feasible(limits: Limits, batches: Sequence[int]) -> list[int]:
-    """Return those numbers of batches that the limits allow; an error where there are none."""
+    """Return the numbers of batches that the limits allow; raise where there are none."""
     allowed = [number for number in batches if limits.allows(number)]
     if not allowed:
         rules = {
@@ -111,6 +112,6 @@ def feasible(limits: Limits, batches: Sequence[int]) -> list[int]:
             "batches",
             f"possible for {limits.units} units" + (f" with {stated}" if stated else ""),
             wanted,
-            "Loosen a limit, or ask for another number of batches.",
+            "Loosen a limit, or ask for a different number of batches.",
         )
     return allowed

@@ -1,8 +1,8 @@
-"""What a plan assumes of the world, in numbers: parameters drawn from a normal law.
+"""The model that a plan assumes: Gaussian contexts, parameters drawn from a normal law.
 
 Contexts are Gaussian and whitened; every coordinate of the true parameters is drawn from N(0, s^2),
 with s such that the best action's mean reward exceeds a random one's by `effect`, on average over
-units and parameters. A control is like a random action before anything is known, so that the same
+units and parameters. Before anything is known a control is like a random action, so the same
 number is the gain over control.
 """
 
@@ -29,7 +29,7 @@ PARAMETERS = 10
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """A Gaussian model with parameters yet unknown.
+    """A Gaussian model whose parameters are still unknown.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Model:
     scenarios
         Pairs of effect and noise, all equally plausible.
     kappa
-        The smallest eigenvalue of the contexts' covariance over its largest. It enters the
+        The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
     rows
         Rows of features to draw from where policies are compared, shape (n, p); None draws normals.
@@ -126,6 +126,7 @@ def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Fl
     level = noise[:, None, None, None]
     precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
     mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
+    # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
     root = np.linalg.cholesky(precision)
     draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
     return draws[..., 0]
@@ -143,6 +144,7 @@ def _mean_length(dim: int, *, constant: bool) -> float:
     freedom = dim - 1 if constant else dim
     if freedom == 0:
         return 1.0
+    # The mean over slices of equal probability, each taken at its middle.
     shares = (np.arange(20_000) + 0.5) / 20_000
     squares = 2 * gammaincinv(freedom / 2, shares)
     return float(np.sqrt(squares + (1.0 if constant else 0.0)).mean())

@@ -1,90 +1,133 @@
 """A plan as a picture: regret against the number of batches, and the grid in time."""
 
 import math
+import textwrap
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.colours import BLUE, GREY, ORANGE
-from seqbatch.planning.words import counted, number
+from seqbatch.pictures import GREY, INK, fitted, policy_colour
+from seqbatch.planning.words import assumptions, counted, number
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from seqbatch.planning.result import Plan
+    from seqbatch.planning.result import Plan, Row
+
+WIDTH = 600
+#: With more rows than these the errors beside the points, or all numbers, would overlap.
+MOST_ERRORS, MOST_LABELS = 8, 14
 
 
 def draw(plan: "Plan") -> "alt.TopLevelMixin":
-    """Draw both panels."""
+    """Draw both panels under a title with the assumptions."""
     import altair as alt
 
-    chart: Any = alt.vconcat(_costs(plan), _timeline(plan), spacing=24)
-    titled: alt.TopLevelMixin = chart.properties(
+    titled: alt.TopLevelMixin = panels(plan).properties(
         title=alt.TitleParams(
             f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
-            f"{counted(plan.batches, 'batch')}",
+            f"{counted(plan.batches, 'batch')}, by {type(plan.policy).__name__}",
+            subtitle=textwrap.wrap(assumptions(plan), 100),
             anchor="start",
+            fontSize=15,
+            offset=16,
         )
-    ).configure_view(stroke=None)
+    )
     return titled
+
+
+def panels(plan: "Plan") -> Any:
+    """Draw both panels alone, for a page that says the rest."""
+    import altair as alt
+
+    return alt.vconcat(_costs(plan), _timeline(plan), spacing=24).configure_view(stroke=None)
 
 
 def _costs(plan: "Plan") -> Any:
     import altair as alt
 
     worst = plan.contexts == "adversarial"
-    values: list[dict[str, Any]] = [
-        {
-            "batches": row.batches,
-            "regret": row.rate if worst else row.regret,
-            "low": row.rate if worst else max(row.regret - 2 * row.error, row.regret / 2),
-            "high": row.rate if worst else row.regret + 2 * row.error,
-            "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
-            "chosen": row.batches == plan.batches,
-            "label": number(row.rate if worst else row.regret),
-        }
-        for row in plan.rows
-    ]
-    # A logarithmic axis needs a foot above 0 for the bars to stand on.
-    shown = [row["bound"] or row["low"] for row in values] + [row["low"] for row in values]
-    floor = min([*shown, *([] if worst else [plan.online.regret])]) / 2
+    values = [_values(plan, row) for row in plan.rows]
+    online = _values(plan, plan.online)
+    shown = [row[name] for row in [*values, online] for name in ("low", "high", "bound")]
     x = alt.X("batches:O", title="number of batches M", axis=alt.Axis(labelAngle=0))
-    scale = alt.Scale(type="log", domainMin=floor, nice=False)
-    title = "guaranteed regret" if worst else "expected regret"
+    y: dict[str, Any] = {"title": _axis(plan), **fitted(shown, margin=1.3)}
     base = alt.Chart({"values": values}).encode(x=x)
-    shade = base.mark_bar(color=GREY, opacity=0.35, width=alt.RelativeBandSize(0.9)).encode(
-        y=alt.Y("bound:Q", scale=scale, title=title),
-        y2=alt.datum(floor),
-        tooltip=[alt.Tooltip("bound:Q", title="no method can beat", format=",.0f")],
+    labels = base.mark_text(align="left", dx=9, dy=-13, fontSize=11).encode(
+        y=alt.Y("regret:Q", **y), text="label:N" if len(values) <= MOST_ERRORS else "short:N"
     )
-    line = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("regret:Q", scale=scale))
-    bars = base.mark_rule(color=BLUE).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    points = base.mark_point(filled=True, opacity=1).encode(
-        y="regret:Q",
-        color=alt.condition("datum.chosen", alt.value(ORANGE), alt.value(BLUE)),
-        size=alt.condition("datum.chosen", alt.value(160), alt.value(60)),
-        tooltip=[
-            alt.Tooltip("batches:O", title="batches"),
-            alt.Tooltip("regret:Q", title="regret", format=",.0f"),
-        ],
-    )
-    labels = base.mark_text(dx=10, dy=-12, fontSize=10).encode(y="regret:Q", text="label:N")
-    layers = [shade, line, bars, points, labels]
-    if not worst:
-        online = alt.Chart({"values": [{"online": plan.online.regret}]})
-        layers += [
-            online.mark_rule(color=GREY, strokeDash=[6, 4]).encode(
-                y=alt.Y("online:Q", scale=scale)
-            ),
-            online.mark_text(
-                align="left", dx=4, dy=-6, color="#555555", text="fully online", x=0
-            ).encode(y=alt.Y("online:Q", scale=scale)),
-        ]
-    subtitle = "orange: recommended"
-    if any(row["bound"] for row in values):
-        subtitle = "grey: what no method with as many batches can beat; " + subtitle
+    colour = policy_colour(type(plan.policy).__name__ if worst else "SBPE")
+    layers = [
+        *_online(online, y),
+        base.mark_tick(color=INK, thickness=2, width=30, opacity=1).encode(y=alt.Y("bound:Q", **y)),
+        base.mark_line(color=colour, strokeWidth=1, opacity=0.5).encode(y=alt.Y("regret:Q", **y)),
+        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        base.mark_point(color=colour, filled=True, opacity=1, size=50).encode(
+            y=alt.Y("regret:Q", **y)
+        ),
+        base.transform_filter("datum.chosen")
+        .mark_point(color=INK, size=240, strokeWidth=2, opacity=1)
+        .encode(y=alt.Y("regret:Q", **y)),
+        *([labels] if len(values) <= MOST_LABELS else []),
+    ]
     return alt.layer(*layers).properties(
-        width=560, height=300, title=alt.TitleParams(title.capitalize(), subtitle=subtitle)
+        width=WIDTH, height=320, title=alt.TitleParams(**_heading(plan), anchor="start")
     )
+
+
+def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
+    worst = plan.contexts == "adversarial"
+    middle = row.rate if worst else row.regret
+    half = 0.0 if worst else 2 * row.error
+    return {
+        "batches": row.batches,
+        "regret": middle,
+        # A logarithmic axis has no place for what lies below 0.
+        "low": max(middle - half, middle / 2),
+        "high": middle + half,
+        "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
+        "chosen": row.batches == plan.batches,
+        "short": number(middle),
+        "label": number(middle) if worst else f"{number(middle)} ± {number(row.error)}",
+    }
+
+
+def _online(row: dict[str, Any], y: dict[str, Any]) -> list[Any]:
+    """Draw fully online across the panel, with its error."""
+    import altair as alt
+
+    base = alt.Chart({"values": [row]})
+    return [
+        base.mark_rect(color=GREY, opacity=0.2).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        base.mark_rule(color=GREY, strokeDash=[6, 4]).encode(y=alt.Y("regret:Q", **y)),
+        # On the left and below: there the points are far above.
+        base.mark_text(align="left", dx=4, dy=14, color="#555555", x=0).encode(
+            y=alt.Y("regret:Q", **y), text=alt.value(f"fully online {row['label']}")
+        ),
+    ]
+
+
+def _axis(plan: "Plan") -> str:
+    noises = sorted({noise for _, noise in plan.model.scenarios})
+    scale = " or ".join(f"{noise:g}" for noise in noises)
+    kind = "guaranteed" if plan.contexts == "adversarial" else "expected"
+    return f"{kind} regret, in units of reward (noise: sd {scale})"
+
+
+def _heading(plan: "Plan") -> dict[str, Any]:
+    """Name what is drawn; errors, bounds and the ring are explained under the name."""
+    worst = plan.contexts == "adversarial"
+    words = ["ring: recommended"]
+    if any(not math.isnan(row.lower_bound) for row in plan.rows):
+        words.insert(0, "black ticks: lower bound for any method with as many batches")
+    if worst:
+        return {"text": "Guaranteed regret (Theorem 1)", "subtitle": "; ".join(words)}
+    return {
+        "text": "Expected regret under pure exploitation",
+        "subtitle": [
+            "±: one standard error of the simulation; bars and the grey band: two;",
+            "; ".join(words),
+        ],
+    }
 
 
 def _timeline(plan: "Plan") -> Any:
@@ -104,8 +147,9 @@ def _timeline(plan: "Plan") -> Any:
     ]
     y = alt.Y("batch:N", sort=None, title=None)
     base = alt.Chart({"values": values}).encode(y=y)
-    bars = base.mark_bar(color=BLUE, height=16, minBandSize=2).encode(
-        x=alt.X("start:Q", title="units", axis=alt.Axis(format="~s")), x2="end:Q"
+    colour = policy_colour(type(plan.policy).__name__)
+    bars = base.mark_bar(color=colour, height=16, minBandSize=2).encode(
+        x=alt.X("start:Q", title="units", axis=alt.Axis(format=",d", tickCount=6)), x2="end:Q"
     )
     # Inside a wide bar, else to its right; a narrow last one has its room on the left.
     wide, late = f"datum.size > {plan.units / 3}", f"datum.end > {plan.seen + 0.7 * plan.units}"
@@ -123,5 +167,7 @@ def _timeline(plan: "Plan") -> Any:
         .encode(x="end:Q", text="text:N")
     )
     return alt.layer(bars, inside, left, right).properties(
-        width=560, height=24 * len(sizes) + 16, title="When batches end"
+        width=WIDTH,
+        height=24 * len(sizes) + 16,
+        title=alt.TitleParams("When batches end", anchor="start"),
     )

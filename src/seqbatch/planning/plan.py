@@ -51,41 +51,41 @@ def plan(
     Parameters
     ----------
     units, actions
-        T and K: how many units there are, and between how many actions each is decided.
+        T and K: how many units there are, and how many actions to choose from.
     features
-        How many numbers describe a unit, with one model for each action (a constant is added); or
-        a :class:`~seqbatch.planning.Sample` of units to take them from.
+        How many numbers describe a unit, with one model per action (a constant is added); or a
+        :class:`~seqbatch.planning.Sample` of units to read them from.
     dim
-        Instead of `features`: each action shows a vector of so many numbers, with one model for
-        all actions, as in the paper.
+        Instead of `features`: each action has a vector of this length, with one model for all
+        actions, as in the paper.
     batches
         M; None finds the smallest number that earns nearly as much as fully online (`within`).
     contexts
-        ``"stochastic"``: units come from one population. ``"adversarial"``: they may be anything,
-        in any order; then the answer is UCB in equal batches, and what it guarantees.
+        ``"stochastic"``: units come from one population. ``"adversarial"``: they are arbitrary, in
+        any order; then the answer is UCB in equal batches, and what it guarantees.
     effect
         How much the best action's mean reward exceeds a random one's (or a control's), on average
-        over units: what a perfect assignment would gain a unit. Several numbers are equally
-        plausible guesses. By default a fifth of the noise.
+        over units: what a perfect assignment would gain per unit. Several numbers are equally
+        plausible guesses. The default is a fifth of the noise.
     noise
         The standard deviation of a reward given the unit and the action; several numbers are
         equally plausible guesses.
     kappa
-        The smallest eigenvalue of the contexts' covariance over its largest; 1 by default, or the
-        sample's.
+        The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
+        that of the sample, or 1.
     grid
-        ``"tuned"`` to what was stated, or the ``"paper"``'s, which needs no guess of the effect.
+        ``"tuned"`` to the stated effect and noise, or the ``"paper"``'s, which needs no guess.
     max_batches
-        How far the table goes; 8 by default, or the number of waves.
+        The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
-        Sizes that batches must keep to.
+        Limits on the sizes of batches, and the size of the first one.
     waves
         Sizes of calendar waves; batches end where waves end.
     batch_cost
-        What one more batch costs, in units of reward; then the M of least total cost is chosen.
+        What each batch costs, in units of reward; then the M of least total cost is chosen.
     within
-        How much less than fully online is near enough: 0.05 asks for 95% of what fully online
-        gains over a random assignment.
+        How far below fully online is close enough: 0.05 asks for 95% of what fully online gains
+        over a random assignment.
     seed
         The same seed gives the same plan.
 
@@ -104,9 +104,9 @@ def plan(
     if limits.units < model.dim**2:
         raise InvalidArgumentError(
             "units",
-            f"at least {model.dim**2}, the square of the {model.dim} numbers that a model has",
+            f"at least {model.dim**2}, the square of the model's {model.dim} parameters",
             limits.units,
-            "With fewer, nothing is learned in time: use fewer features.",
+            "With fewer units, too little is learned in time: use fewer features.",
         )
     request = Request(
         model=model,
@@ -135,26 +135,26 @@ def replan(
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
 ) -> Plan:
-    """Plan the rest of an experiment under way, from what its data say so far.
+    """Plan the rest of an experiment under way, given its data so far.
 
-    The policy stays the one of the plan before.
+    The policy stays that of the earlier plan.
 
     Parameters
     ----------
     before
-        The plan that it was begun with.
+        The plan that the experiment started with.
     seen
         How many units have been assigned.
     statistics
-        Of their outcomes: for `features` one cell an action, with the constant first in each row;
+        Of their outcomes: for `features` one cell per action, with the constant first in each row;
         for `dim` one cell. The true parameters are drawn from their posterior given these.
     covariance
-        For `dim`: that of the contexts, shape (d, d). The statistics cannot tell it, because the
-        vectors in them were chosen.
+        For `dim`: that of the contexts, shape (d, d). The statistics do not show it, because they
+        hold chosen vectors only.
     batches
         How many batches are left; None finds a number as :func:`plan` does.
     max_batches, min_batch, max_batch, first_batch, waves
-        As for :func:`plan`, for what is left.
+        As for :func:`plan`, applied to what is left.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def replan(
             "before",
             "a plan for stochastic contexts",
             "one for adversarial contexts",
-            "Equal batches of what is left are the answer there.",
+            "There, split what is left into equal batches.",
         )
     if not isinstance(statistics, Statistics):
         raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
@@ -204,7 +204,7 @@ def replan(
 
 
 def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan:
-    """Answer by simulation; policies are compared unless one is settled."""
+    """Answer by simulation; policies are compared unless one is given."""
     found = best_grids(request)
     online = online_row(request, found.values())
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
@@ -234,14 +234,15 @@ def _recommended(request: Request, rows: Sequence[Row], online: Row) -> int:
     if request.batch_cost is not None:
         return len(min(rows, key=lambda one: one.total_cost).sizes)
     enough = (1 - request.within) * (request.possible - online.regret)
+    # Limits may keep every grid far from online; then the best of them has to do.
     near = [one for one in rows if request.possible - one.regret >= enough]
     return len((near or [min(rows, key=lambda one: one.regret)])[0].sizes)
 
 
 def _adversarial(request: Request) -> Plan:
-    """Answer by the theorems alone: what contexts will come is not known.
+    """Answer by the theorems alone: which contexts will come is not known.
 
-    More batches are always better then, so that the most are chosen unless each has its cost.
+    More batches are always better then, so the most are chosen unless batches have a cost.
     """
     rows = [guarantee(request, number) for number in request.numbers]
     chosen = rows[-1]
@@ -257,6 +258,7 @@ def _adversarial(request: Request) -> Plan:
         rows=tuple(rows),
         online=guarantee(request, None),
         candidates=(),
+        # The guarantee does not depend on the effect, so that there is none to guess wrong.
         wrong_guesses=tuple,
         sample=request.sample,
         seen=0,

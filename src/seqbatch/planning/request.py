@@ -1,4 +1,4 @@
-"""A request: what was asked for, checked, with the trials that answer it."""
+"""A request: what the user asked for, checked, with the trials that answer it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from seqbatch.planning.trials import Trials
 
 GridKind = Literal["tuned", "paper"]
 
-#: How far the table goes where nobody says; beyond, it has every doubling.
+#: How far the table goes by default; beyond that, it has every doubling.
 MAX_BATCHES = 8
 #: More units than these are not counted exactly.
 MOST_UNITS = 10**15
@@ -34,7 +34,7 @@ TRIALS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What was asked for, checked; and what it costs.
+    """What the user asked for, checked, and the trials that answer it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Request:
     numbers
         The numbers of batches in the table.
     batches
-        The number asked for, if any.
+        The number requested, if any.
     kind
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
@@ -72,20 +72,22 @@ class Request:
 
     @cached_property
     def possible(self) -> float:
-        """What a perfect assignment gains over a random one, in all, by what is known."""
+        """What a perfect assignment gains over a random one, in total, given what is known."""
         if self.model.past is None:
             return self.limits.units * self.model.effect
+        # Without a past the first batch is uniform, and its regret is what there is to gain.
         ignorant = replace(self.judging, past=None)
         return self.limits.units * float(ignorant.rates([1]).regret.mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
         trials = min(most, max(least, total // self.model.dim))
+        # Ten apart, so that one request's trials for judging are never another's for tuning.
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
 
     @property
     def least_first(self) -> int:
-        """The smallest first batch worth a look: as many units as there are parameters."""
+        """The smallest first batch worth trying: as many units as there are parameters."""
         models = 1 if self.model.layout == "shared" else self.model.actions
         return max(2, min(models * self.model.dim, self.limits.units // 4))
 
@@ -102,10 +104,10 @@ def model_of(
     if (features is None) == (dim is None):
         raise InvalidArgumentError(
             "features or dim",
-            "given, one of the two",
+            "given: exactly one of the two",
             "neither" if dim is None else "both",
-            "features: numbers that describe a unit, one model an action; dim: the length of each "
-            "action's vector, one model for all.",
+            "features is how many numbers describe a unit, with one model per action; dim is the "
+            "length of each action's vector, with one model for all.",
         )
     noises = _several("noise", noise)
     effects = [0.2 * float(np.mean(noises))] if effect is None else _several("effect", effect)
@@ -115,6 +117,7 @@ def model_of(
     elif sample is not None:
         length = 1 + sample.dim
     else:
+        # The checker does not see that `features` is neither None nor a sample here.
         length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
     known = 1.0 if sample is None else sample.kappa
     return Model(
@@ -129,6 +132,7 @@ def model_of(
 
 def _several(name: str, value: float | Sequence[float]) -> list[float]:
     """Return one or more numbers above 0."""
+    # Arrays count as several too, which the checker cannot tell from np.ndim.
     values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
     if not len(values) or isinstance(value, str):
         raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
@@ -155,12 +159,14 @@ def limits_of(
     largest = T if max_batch is None else max_batch
     if first_batch is not None and not smallest <= first_batch <= largest:
         raise InvalidGridError(
-            "first_batch", f"between {smallest} and {largest}, as every batch", first_batch
+            "first_batch", f"between {smallest} and {largest}, like every batch", first_batch
         )
     if waves is not None:
         if min_batch != 1 or max_batch is not None or first_batch is not None:
             raise InvalidArgumentError(
-                "waves", "given without min_batch, max_batch and first_batch", "both"
+                "waves",
+                "given without min_batch, max_batch and first_batch",
+                "waves and one of these",
             )
         if not isinstance(waves, Sequence | np.ndarray) or not len(waves):
             raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
@@ -172,7 +178,7 @@ def limits_of(
 
 
 def numbers_of(limits: Limits, batches: int | None, max_batches: int | None) -> list[int]:
-    """Return the table's numbers of batches, with the one asked for among them."""
+    """Return the table's numbers of batches, including the one requested."""
     if batches is not None and arguments.integer("batches", batches) > limits.units:
         raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
     usual = MAX_BATCHES if limits.waves is None else len(limits.waves)

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -30,15 +31,15 @@ class Row:
     sizes
         How many units each batch holds.
     regret, error
-        Expected regret under pure exploitation, and its Monte-Carlo standard error.
+        Expected regret under pure exploitation, and its Monte Carlo standard error.
     of_online
-        Regret over that of fully online.
+        Regret divided by that of fully online.
     earned
-        The share of the possible gain (that of a perfect assignment over a random one) earned.
+        The share of the possible gain that is earned: 1 is a perfect assignment, 0 a random one.
     best_share
         The share of units that get their best action.
     lower_bound
-        What no method with these batches can beat.
+        The regret that no method with these batches can go below.
     rate
         The theorem's rate, without its constants and logarithms; comparable between rows.
     total_cost
@@ -81,14 +82,14 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """What the recommended grid costs if the effect was guessed wrong.
+    """What the recommended grid costs if the true effect differs from the assumed one.
 
     Parameters
     ----------
     factor
-        The true effect over the stated one.
+        The true effect divided by the stated one.
     regret
-        The recommended grid's regret then.
+        The recommended grid's regret in that case.
     paper
         That of the paper's grid (the better of its two).
     best
@@ -103,7 +104,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """When batches should end, by which policy, and what that costs; print it, or save it.
+    """When batches should end, which policy to use, and what that costs; print it or save it.
 
     Parameters
     ----------
@@ -118,13 +119,13 @@ class Plan:
     candidates
         The policies that were compared on the grid.
     wrong_guesses
-        Works out `sensitivity`, which takes as long as the rest of the plan.
+        Computes `sensitivity`, which takes as long as the rest of the plan.
     sample
         The sample of units that the features came from.
     seen
-        Units before these, of an experiment under way; the grid counts from there.
+        Units already assigned, in an experiment under way; the grid counts from there.
     batch_cost, within, seed
-        As asked for.
+        As requested.
     """
 
     model: Model
@@ -158,7 +159,7 @@ class Plan:
 
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
-        """What a wrong guess of the effect costs; worked out when first asked for."""
+        """What a wrong guess of the effect costs; computed when first asked for."""
         return self.wrong_guesses()
 
     def near_online(self, share: float) -> int | None:
@@ -213,13 +214,16 @@ class Plan:
         return draw(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture as .png, .svg or .html (which opens without a network)."""
+        """Write the picture as .png or .svg, or all of the plan as a page, .html."""
+        from seqbatch.pictures import save
+        from seqbatch.planning.page import page
+
         target = picture_file(path)
         if target.suffix.lower() == ".html":
-            self.chart().save(target, inline=True)
-        else:
-            self.chart().save(target, scale_factor=2.0)
-        return target
+            with atomically(target) as partial:
+                partial.write_text(page(self), encoding="utf-8")
+            return target
+        return save(self.chart(), target)
 
     def __str__(self) -> str:
         from seqbatch.planning.words import describe

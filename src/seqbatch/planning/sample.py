@@ -1,4 +1,4 @@
-"""A sample of units, and what it says of the population: dimension, condition, diversity."""
+"""A sample of units, and what it says about the population: dimension, condition, diversity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
-#: A direction with less than this share of the largest variance is taken for none at all.
+#: A direction with less than this share of the largest variance is treated as constant.
 NOTHING = 1e-8
 #: Below this condition, some direction is hardly ever seen, and pure exploitation may not learn it.
 POOR = 0.01
-#: With fewer rows for each direction a sample says too little of the rare ones.
+#: With fewer rows per direction a sample says too little about the rare ones.
 ROWS_A_DIRECTION = 10
 
 
@@ -62,6 +62,7 @@ class Sample:
         """Return standardised rows, and the eigenvalues and axes of their correlation."""
         values = np.asarray(self.values, dtype=np.float64)
         spread = values.std(axis=0)
+        # A constant column's standard deviation is rounding, relative to the column's size.
         live = spread > 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
         if not live.any():
             raise InvalidArgumentError(
@@ -102,10 +103,10 @@ class Sample:
         return whitened
 
     def evidence(self) -> dict[str, Any]:
-        """Return what speaks for and against diversity, which pure exploitation lives on.
+        """Return the evidence for and against diversity, on which pure exploitation depends.
 
-        It asks that in every direction units differ (Assumptions 2 and 4): that no eigenvalue is
-        small beside the largest, and that no direction is constant for nearly all units.
+        Diversity means that units differ in every direction (Assumptions 2 and 4): no eigenvalue is
+        small beside the largest, and no direction is constant for nearly all units.
         """
         whitened = self.whitened
         tails = (whitened**4).mean(axis=0)
@@ -130,14 +131,14 @@ class Sample:
         facts = self.evidence()
         judged = "is plausible" if facts["diverse"] else "is doubtful"
         text = (
-            f"Diversity {judged} on {facts['rows']:,} sampled units: their {facts['columns']} "
+            f"Diversity {judged} in {facts['rows']:,} sampled units: their {facts['columns']} "
             f"columns vary in {facts['directions']} directions"
         )
         if facts["dropped"]:
-            text += f" ({facts['dropped']} add nothing: constant, or sums of others)"
+            text += f" ({facts['dropped']} redundant: constant, or a combination of others)"
         return text + (
-            f"; condition kappa = {facts['kappa']:.3g} (below {POOR:g} is poor); in the rarest "
-            f"direction {facts['rarest_direction']:.0%} of units differ by half a standard "
-            f"deviation (60% if normal); largest kurtosis {facts['largest_kurtosis']:.1f} (3 if "
-            "normal)."
+            f"; condition kappa = {facts['kappa']:.3g} (below {POOR:g} is poor); in the direction "
+            f"with the fewest, {facts['rarest_direction']:.0%} of units lie more than half a "
+            "standard deviation from the mean (62% if normal); largest kurtosis "
+            f"{facts['largest_kurtosis']:.1f} (3 if normal)."
         )

@@ -54,7 +54,7 @@ def tune(
     limits, batches
         What the grid must keep to.
     least
-        The smallest first end that is worth a look.
+        The smallest first end worth trying.
     start
         ln t_1 and ln r to search near, as found for another number of batches.
 
@@ -83,6 +83,7 @@ def tune(
     def value(log_first: float, log_bend: float) -> float:
         return remembered(sizes(log_first, log_bend))
 
+    # On logarithms, because the cost changes by ratios of the first end, not by differences.
     low, high = math.log(min(least, limits.units / 2)), math.log(limits.units * 0.9)
     if start is None:
         steps = [low + (high - low) * i / 8 for i in range(9)]
@@ -94,13 +95,17 @@ def tune(
         (first, bend), width = start, 1.0
         first = min(max(first, low), high)
         value(first, bend)
+    # One coordinate after the other, twice: the cost is flat and smooth around its minimum. With
+    # two batches the bend has no effect.
     for rounds in range(2 if batches > 2 else 1):
         reach = width / (1 + rounds)
         bounds = max(low, first - reach), min(high, first + reach)
         first = _golden(partial(value, log_bend=bend), *bounds, steps=6)
         if batches > 2:
+            # From ends that crowd at the last unit to some beyond the geometric grid's spacing.
             bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)
             bend = _golden(partial(value, first), *bounds, steps=4)
+    # Of all grids that were tried, not of the last ones: rounding makes the cost a staircase.
     best_sizes = min(known, key=lambda wanted: known[wanted])
     if limits.waves is not None:
         best_sizes = _neighbours(remembered, best_sizes, limits)
@@ -108,7 +113,7 @@ def tune(
 
 
 def _golden(value: Callable[[float], float], low: float, high: float, *, steps: int) -> float:
-    """Narrow the place of a minimum by the golden section, one new point a step."""
+    """Narrow the place of a minimum by the golden section, one new point per step."""
     if high <= low:
         return low
     ratio = (math.sqrt(5) - 1) / 2

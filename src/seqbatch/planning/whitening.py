@@ -29,11 +29,12 @@ def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: M
         raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
     if model.layout == "shared":
         if covariance is None:
-            raise InvalidArgumentError("covariance", "given with a plan for dim", "none")
+            raise InvalidArgumentError("covariance", "given, as the plan is for dim", "none")
         return _root(arguments.floats("covariance", covariance, (dim, dim)))
     if covariance is not None:
-        raise InvalidArgumentError("covariance", "given with a plan for dim alone", "one")
+        raise InvalidArgumentError("covariance", "left out, as the plan is for features", "one")
     second = statistics.gram.sum(axis=0) / count
+    # The mean of the constant's square is 1, and hardly anything else's is.
     if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
         raise InvalidArgumentError(
             "statistics",
@@ -49,15 +50,16 @@ def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: M
 
 
 def _root(covariance: Floats) -> Floats:
-    """Return a root, judged free of the columns' units of measure."""
+    """Return a root; its rank is judged in a way that does not depend on units of measure."""
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if (scale > 0).all():
         correlation = covariance / np.outer(scale, scale)
+        # Below this a column is a combination of others, up to the rounding of their sums.
         if np.linalg.eigvalsh(correlation).min() > 1e-8:
             return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
     raise InvalidArgumentError(
         "statistics",
-        "of features that vary, none of them a combination of others",
-        "some that do not",
-        "Leave constant and redundant columns out, one level of each category among them.",
+        "of features that vary and are not combinations of each other",
+        "some that are constant or redundant",
+        "Leave those columns out; of each category, leave out one level.",
     )

@@ -14,7 +14,7 @@ def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
     parts = [_heading(plan), _batches(plan), _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), _assumptions(plan)]
+        parts += [_policies(plan), assumptions(plan)]
     return "\n".join(part for part in parts if part)
 
 
@@ -41,7 +41,7 @@ def _heading(plan: "Plan") -> str:
     after = f" after the {plan.seen:,} seen so far" if plan.seen else ""
     return (
         f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: "
-        f"{counted(plan.batches, 'batch')}, by {type(plan.policy).__name__}."
+        f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}."
     )
 
 
@@ -51,7 +51,7 @@ def _batches(plan: "Plan") -> str:
     lines = []
     for place, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
         known = plan.seen + end - size
-        how = f"by what {counted(known, 'outcome')} say" if known else "every action as likely"
+        how = f"using {counted(known, 'outcome')}" if known else "uniformly at random"
         share = f"({size / plan.units:.1%})"
         lines.append(f"  batch {place}: {size:>{width},} units {share}, {how}")
     return "\n".join(lines)
@@ -68,14 +68,14 @@ def _promise(plan: "Plan") -> str:
     least = (
         ""
         if math.isnan(row.lower_bound)
-        else f"with these batches no method can promise less than {number(row.lower_bound)}, and "
+        else f"no method can guarantee less than {number(row.lower_bound)} with these batches, and "
     )
     return (
-        f"Contexts may be anything, so that the regret cannot be foretold: {least}Theorem 1 bounds "
-        f"UCB's by {number(row.rate)} (mean rewards in [-1, 1] times the noise, 2 a unit is the "
-        "most there is to lose; proved for rewards independent of what was chosen before, which "
-        f"SupSBUCB ensures). More batches are better up to about {enough:,}, which match fully "
-        "online (Corollary 1)."
+        f"With arbitrary contexts the regret cannot be predicted, only bounded: {least}Theorem 1 "
+        f"bounds that of UCB by {number(row.rate)} (for mean rewards between -1 and 1 times the "
+        "noise, so that a unit loses at most twice the noise; proved for rewards that do not "
+        "depend on earlier choices, which SupSBUCB ensures). More batches help up to about "
+        f"{enough:,}, which match fully online (Corollary 1)."
     )
 
 
@@ -84,14 +84,14 @@ def _expectation(plan: "Plan") -> str:
     for one in plan.candidates:
         if one.policy == plan.policy and one is not plan.candidates[0]:
             text = (
-                f"Expected regret {number(one.regret)} ± {number(one.error)} by {one.name}; what "
-                "follows, and the table, is under pure exploitation. "
+                f"Expected regret {number(one.regret)} ± {number(one.error)} with {one.name}. "
+                "What follows, and the table, is for pure exploitation. "
             )
     text += (
         f"Expected regret {number(row.regret)} ± {number(row.error)}, {row.of_online:.2f} times "
         f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
-        f"their best action. That is {row.earned:.1%} of what a perfect assignment would gain over "
-        f"a random one; fully online earns {plan.online.earned:.1%}."
+        f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
+        f"over a random one; fully online earns {plan.online.earned:.1%}."
     )
     if row.lower_bound > 0:
         text += (
@@ -100,7 +100,7 @@ def _expectation(plan: "Plan") -> str:
     near = plan.near_online(0.1)
     most = plan.rows[-1].batches
     takes = counted(near, "batch") if near else f"more than {most} batches"
-    return f"{text} Regret within 10% of fully online's takes {takes}."
+    return f"{text} Coming within 10% of the fully online regret takes {takes}."
 
 
 def _policies(plan: "Plan") -> str:
@@ -110,18 +110,24 @@ def _policies(plan: "Plan") -> str:
     return f"Policies simulated on this grid: {shown}."
 
 
-def _assumptions(plan: "Plan") -> str:
+def assumptions(plan: "Plan") -> str:
+    """Return what was assumed of units and rewards."""
     model = plan.model
     effects = sorted({effect for effect, _ in model.scenarios})
     noises = sorted({noise for _, noise in model.scenarios})
+    if plan.contexts == "adversarial":
+        return (
+            "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
+            f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
+        )
     shape = (
-        f"{model.dim - 1} features and a constant for each unit, one model for each action"
+        f"{model.dim - 1} features and a constant for each unit, one model per action"
         if model.layout == "block"
         else f"a vector of {model.dim} numbers for each action, one model for all"
     )
     text = (
-        f"Assumed: {shape}; a perfect assignment gains {_numbers(effects)} a unit over a random "
-        f"one; rewards scatter by {_numbers(noises)} around their mean."
+        f"Assumed: {shape}; a perfect assignment gains {_numbers(effects)} per unit over a "
+        f"random one; reward noise has standard deviation {_numbers(noises)}."
     )
     if plan.sample is not None:
         text += "\n" + plan.sample.verdict()

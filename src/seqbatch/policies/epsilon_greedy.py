@@ -50,5 +50,6 @@ class EpsilonGreedy(RBGL):
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Mix the greedy choice with the uniform one."""
+        # Only the greedy probabilities are used: the draw decides once, on the mixture.
         _, greedy = super().prefer(state, contexts, ranking, draws)
         return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)

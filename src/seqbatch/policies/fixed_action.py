@@ -47,9 +47,10 @@ class FixedAction(BasePolicy):
         return super().begin(problem)
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for whoever asks; the policy itself does not."""
+        """Fit least squares, for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
+    # The signature is every policy's; this one looks at nothing.
     def choose(
         self,
         state: State,  # noqa: ARG002

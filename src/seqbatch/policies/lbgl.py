@@ -1,6 +1,6 @@
 """LBGL: the lasso and pure exploitation, in batches (Section 6.2, after Ren and Zhou).
 
-SBPE with the lasso in place of least squares, for parameters of which most are zero. The first
+SBPE with the lasso in place of least squares, for parameters that are mostly zero. The first
 batch is assigned uniformly at random. Before batch m the penalty is
 
     scale sqrt(2 ln K (ln d + 2 ln T) / t_{m-1}),
@@ -8,8 +8,8 @@ batch is assigned uniformly at random. Before batch m the penalty is
 in the convention that the loss is |y - X theta|^2 / (2 n).
 
 *Guarantee.* Ren and Zhou prove it near-optimal for sparse parameters and diverse contexts on the
-grid ``grids.sparse``; the paper here uses it as a baseline with dense parameters, where it has
-none.
+grid ``grids.sparse``; the paper uses it as a baseline with dense parameters, where it has
+no guarantee.
 """
 
 import math
@@ -63,6 +63,7 @@ class LBGL(GreedyPolicy):
         problem, seen = state.problem, state.problem.ends[state.batch - 1]
         logs = math.log(problem.parameters) + 2 * math.log(problem.units)
         penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
+        # All models together are one long parameter with one n, which is 1 before any outcome.
         units = max(int(state.evidence[0].count.sum()), 1)
         return replace(state, estimates=(lasso(state.evidence[0], penalty, units=units),))
 

@@ -1,7 +1,7 @@
-"""LinUCB: SBUCB with one unit a batch (the remark after Algorithm 1).
+"""LinUCB: SBUCB with one unit per batch (the remark after Algorithm 1).
 
-The fully online baseline: every outcome is known before the next unit is assigned. It serves to
-say what batching costs.
+The fully online baseline: every outcome is known before the next unit is assigned. It shows
+what batching costs.
 
 *Guarantee.* The same as SBUCB's with M = T: regret of order sqrt(d T) up to logarithms, with the
 same gap between the algorithm and its proof.
@@ -38,7 +38,7 @@ class LinUCB(SBUCB):
         if problem.batches != problem.units:
             raise InvalidArgumentError(
                 "grid",
-                "one unit a batch for LinUCB",
+                "one unit per batch for LinUCB",
                 f"{problem.batches} batches for {problem.units} units",
                 "Use grids.online(units=...), or SBUCB for larger batches.",
             )

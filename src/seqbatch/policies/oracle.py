@@ -1,6 +1,6 @@
 """The oracle: knows the true parameter and always plays the best action.
 
-Regret is measured against it (Definition 1). It is of use in simulations only.
+Regret is measured against it (Definition 1). It is useful only in simulations.
 """
 
 from dataclasses import dataclass, replace

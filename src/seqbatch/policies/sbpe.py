@@ -5,7 +5,7 @@ from all earlier batches. There is no exploration: the contexts' own variety exp
 
 *Guarantee.* For independent Gaussian contexts with a common, well-conditioned covariance, on the
 minimax grid, regret of order sqrt(d T ln K) (T/d^2)^(1/(2(2^M-1))) up to logarithms (Theorem 2),
-which no method can beat; the proof covers BPE, the version with sample splitting, and the paper
+which is the best possible; the proof covers BPE, the version with sample splitting, and the paper
 advises SBPE in practice. Dependent and heterogeneous contexts: Proposition 1; one model per
 action: Proposition 2, with a constant exponential in K; bounded symmetric contexts: Proposition 3.
 No guarantee for arbitrary contexts, nor in the block layout, where all actions see one vector.

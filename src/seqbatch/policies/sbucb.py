@@ -10,7 +10,7 @@ SupSBUCB repairs that at a price, and the paper advises SBUCB in practice. With 
 arbitrary contexts regret is linear for every method.
 
 *Block layout.* Before any data all widths of a unit are equal, so that ``first="fixed"`` sends the
-whole first batch to action 0, and as a rule one action a batch until each has been tried. Use
+whole first batch to action 0, and usually one action per batch until each has been tried. Use
 ``first="uniform"`` in a campaign.
 """
 
@@ -69,6 +69,7 @@ class ConfidencePolicy(LinearPolicy):
         )
         return replace(state, estimates=estimates)
 
+    # Kernels know no states: they get the arrays of all groups in one piece, and change them.
     def replayed(
         self,
         state: State,

@@ -13,10 +13,10 @@ itself. With w = gamma times the width, under the statistics of stage s:
 most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice does worse
 than SBUCB, as the paper finds too.
 
-Within a batch nothing changes, so that all units pass a stage together. The decision's scores are
+Within a batch nothing changes, so all units pass a stage together. The decision's scores are
 mean + w at the stage of decision. With ``first="uniform"`` the action is random, but what is
-learned from it follows the rules: units under rule (a), of small widths from the start, teach
-nothing.
+learned from it follows the rules: units decided by rule (a), whose widths are small from
+the start, teach nothing.
 """
 
 import math
@@ -105,6 +105,7 @@ class SupSBUCB(ConfidencePolicy):
             )
             if not len(rows):
                 break
+            # Contexts are copied only if some unit was decided.
             if len(rows) < len(units):
                 units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
         return Ranking(

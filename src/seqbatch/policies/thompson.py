@@ -3,8 +3,8 @@
 The posterior of theta is N(theta, scale^2 A^-1), with theta and A of the ridge regression on all
 earlier batches, and it is frozen within a batch. An action's probability is the share of posterior
 draws under which it is best; the draws are the same for all units of a batch, in pairs around the
-mean, and fixed by the batch's number. The probabilities in the decision are therefore the exact
-ones, as honest measurement afterwards needs, in steps of 1 / samples.
+mean, and fixed by the batch's number. The probabilities in the decision are therefore exact,
+as honest measurement afterwards requires, in steps of 1 / samples.
 
 *Guarantee.* Not in the paper; a common baseline. It explores by itself in every layout, so that
 ``first`` matters little.
@@ -86,12 +86,15 @@ class ThompsonSampling(LinearPolicy):
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Give each action the share of posterior draws under which it is best."""
+        # The draws travel as a second estimate, so that a saved state holds them too.
         thetas = state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
         return pick(contexts.best_shares(thetas, split_ties=self.ties == "random"), draws)
 
     def _draws(self, posterior: Estimate, batch: int) -> Estimate:
         """Return draws as an estimate without widths, the models of one draw after another."""
         models, dim = posterior.theta.shape
+        # Keyed by the batch alone, so that whoever replays a campaign finds the same draws. In
+        # pairs around the mean, so that the draws' mean is the posterior's exactly.
         generator = np.random.Generator(np.random.Philox(key=batch))
         half = generator.standard_normal((self.samples // 2, models, dim))
         spread = self.scale * np.einsum("smi,mij->smj", half, posterior.root)

@@ -1,7 +1,7 @@
 """Uniform random assignment: the plain randomised experiment.
 
-Every unit gets every action with the same probability, whatever was learned. The baseline that a
-trial compares with, and the design under which every classical interval is valid.
+Every unit gets every action with the same probability, whatever was learned. The usual
+baseline, and the design under which every classical interval is valid.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class UniformRandom(BasePolicy):
     """
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for whoever asks; the policy itself does not."""
+        """Fit least squares, for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
     def choose(

@@ -1,4 +1,4 @@
-"""Run policies in environments: one trajectory, many, and what they say together."""
+"""Run policies in environments: one trajectory, many of them, and their summary."""
 
 from seqbatch.simulation.direct import simulate, simulate_together
 from seqbatch.simulation.runs import Progress, run_tasks

@@ -1,4 +1,4 @@
-"""Trajectories: policies on grids in an environment."""
+"""Direct simulation, unit by unit: policies on grids in an environment."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -40,14 +40,15 @@ def simulate(
     seed
         A number, or a place in a seed tree.
     checkpoints
-        Units at which to note the regret, besides the batches' ends.
+        Units at which to record the regret, in addition to the batches' ends.
     method
         ``"direct"``: unit by unit. ``"collapsed"``: a batch at a time, for greedy policies under
         independent Gaussian contexts (:mod:`seqbatch.simulation.collapsed`); its regret is the
         expected one given the estimates. ``"auto"``: collapsed where that applies.
     learn_last
-        Whether to learn from the last batch, which decides nothing any more. Without it the last
-        error and eigenvalue are those of the batch before; it saves most of a long run's sums.
+        Whether to learn from the last batch, although nothing is decided afterwards. Without it the
+        last error and eigenvalue are those of the batch before, and most of the work of a long
+        run is saved.
 
     Examples
     --------
@@ -93,6 +94,7 @@ def simulate_together(
         for number, (policy, grid) in enumerate(runs)
         if method == "collapsed" or (method == "auto" and collapses(policy, environment))
     }
+    # What is not collapsed shares one pass over the instance's units.
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
     direct = iter(_direct(rest, environment, place, marks, learn_last))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
@@ -118,12 +120,13 @@ def _direct(
             if not run.finished:
                 run.feed(block)
         index += 1
+        # A short block is an environment's last one.
         if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
             raise InvalidArgumentError(
                 "environment",
                 f"long enough to fill a grid of {late[0].problem.units} units",
-                f"{late[0].seen} units that count of {late[0].read}",
-                "Where logged data are replayed, only units whose logged action matches count.",
+                f"{late[0].seen} usable units among {late[0].read}",
+                "When logged data are replayed, only units whose logged action matches count.",
             )
     return [run.trajectory() for run in going]
 
@@ -176,6 +179,7 @@ class _Run:
         read = len(contexts)
         if block.logged is not None:
             kept = np.flatnonzero(block.logged[rows] == decision.actions)[:wanted]
+            # Units after the last one that was needed are left for the next batch.
             read = int(kept[-1]) + 1 if len(kept) == wanted else read
             # The same decisions again, for the units that count, at their places in the batch.
             contexts, draws = contexts.take(kept), block.draws[rows][kept]

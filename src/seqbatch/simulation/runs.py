@@ -1,8 +1,8 @@
-"""Many independent tasks: in parallel, with progress, resumable, to the same bits.
+"""Runs of many independent tasks: in parallel, with progress, resumable, to the same bits.
 
 Each finished task is one Parquet file in a folder, written whole or not at all. A run that was
 killed finds them and does only what is missing; at the end they are joined in the order of the
-tasks. The result does not depend on who did what when.
+tasks. The result does not depend on which process did what, or when.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Row = dict[str, Any]
-#: What the parts mean; another number makes earlier runs another run.
+#: The meaning of the parts; a new number tells runs from those of earlier versions.
 VERSION = 1
 
 
@@ -43,7 +43,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come; handed to whoever shows it."""
+    """How far a run has come, for whoever shows it."""
 
     done: int
     total: int
@@ -70,14 +70,14 @@ def run_tasks(
         The folder of the run. It holds ``parts/`` while the run goes on and ``results.parquet`` in
         the end.
     declaration
-        What the run is: dataclasses, arrays and plain values, told apart by :func:`fingerprint`. A
-        folder with results of another run is refused.
+        What defines the run: dataclasses, arrays and plain values, told apart by
+        :func:`fingerprint`. A folder with results of a different run is refused.
     columns
         Types of columns that single tasks may leave empty.
     jobs
         How many processes to use.
     executor
-        Where to run instead, if not in processes of this machine.
+        Where to run the tasks, if not in processes on this machine.
     report
         Called after every task.
     """
@@ -115,6 +115,7 @@ def _results(
             for future in as_completed(futures):
                 yield future.result()
         finally:
+            # After an error or an interrupt, those not yet begun must not be waited for.
             for future in futures:
                 future.cancel()
 
@@ -142,6 +143,7 @@ def fingerprint(value: object) -> str:
 
 def _digest(value: object, update: Callable[[bytes], None]) -> None:
     kind = type(value)
+    # The type and the closing bracket keep ((1,), 2) apart from (1, (2,)), and 1 from 1.0.
     update(f"{kind.__module__}.{kind.__qualname__}(".encode())
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         update(repr(value).encode())
@@ -170,13 +172,14 @@ def _claim(out: Path, declaration: object) -> Path:
     parts.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
     file = out / "run.json"
+    # A run that failed before its first result does not keep others out of the folder.
     started = any(_whole(part) for part in parts.iterdir())
     if started and file.exists() and file.read_text(encoding="utf-8") != text:
         raise InvalidArgumentError(
             "out",
-            "an empty folder, or that of an interrupted run of the same declaration",
-            f"{out}, which holds another run",
-            "Choose another folder, or remove this one.",
+            "an empty folder, or that of an interrupted run with the same settings",
+            f"{out}, which holds a different run",
+            "Choose a different folder, or remove this one.",
         )
     with atomically(file) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -193,6 +196,7 @@ def _whole(part: Path) -> bool:
 
 
 def _part(parts: Path, name: str) -> Path:
+    # Names may hold slashes and anything else that a user calls an environment.
     digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
     return parts / f"{digest}.parquet"
 

@@ -1,4 +1,4 @@
-"""What a sweep's table says: means, bands, slopes, paired differences."""
+"""Summaries of a sweep's table: means, intervals, slopes, paired differences."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return mean, standard deviation, trials and a 95% interval of the mean, for each line and T.
 
-    The interval is Student's; with a single trial it is not known, and null.
+    The interval is Student's; with a single trial it is null.
     """
     import polars as pl
     from scipy.special import stdtrit
@@ -26,6 +26,7 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
         .sort("environment", "policy", "units", maintain_order=True)
     )
     trials = grouped["trials"].to_numpy()
+    # With one trial the deviation is null, and makes the interval null whatever the factor is.
     factor = stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials)
     half = pl.Series("half", factor) * grouped["sd"]
     return grouped.with_columns(
@@ -33,18 +34,21 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
     )
 
 
-def slopes(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
+def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units") -> "pl.DataFrame":
     """Return each line's slope of log mean value on log T, with its standard error.
 
+    `over` names another column than T to take the slope over.
+
     The error is the jackknife's over trials: what repeating the whole sweep would show. A line
-    whose mean is not positive throughout has no slope, and null.
+    whose mean is not positive throughout has a null slope.
     """
     import polars as pl
 
     rows = []
     for (environment, policy), part in table.group_by("environment", "policy", maintain_order=True):
-        wide = part.pivot(on="trial", index="units", values=value).sort("units")
-        x, y = np.log(wide["units"].to_numpy()), wide.drop("units").to_numpy()
+        # One column per trial, so that the jackknife can leave them out one by one.
+        wide = part.pivot(on="trial", index=over, values=value).sort(over)
+        x, y = np.log(wide[over].to_numpy()), wide.drop(over).to_numpy()
         trials = y.shape[1]
         slope = error = None
         if len(x) > 1 and (y.mean(axis=1) > 0).all():

@@ -1,4 +1,4 @@
-"""Trials x horizons x environments x policies, paired within a trial."""
+"""A sweep: trials x horizons x environments x policies, paired within a trial."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MakesGrids(Protocol):
-    """A rule of one's own, beside :class:`~seqbatch.grids.GridRule`."""
+    """A user's own rule, as an alternative to :class:`~seqbatch.grids.GridRule`."""
 
     def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""
@@ -88,6 +88,7 @@ class Trial:
                 "reward": float(run.reward[-1]),
                 "error": float(run.error[-1]),
                 "eigenvalue": float(run.eigenvalue[-1]),
+                # Fully online, these lists would be larger than the rest of the table together.
                 "ends": run.ends.tolist() if grid.batches <= 100 else [],
                 "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
             }
@@ -111,23 +112,25 @@ def sweep(
 ) -> "pl.DataFrame":
     """Run every line at every horizon in every environment, `trials` times.
 
-    The table has one row for each run. Within a trial all lines see the same instance. Kill it and
-    call it again: finished trials are not repeated, and the table is the same to the last byte.
+    The table has one row per run. Within a trial all lines see the same instance. A sweep that was
+    killed can be called again: finished trials are not repeated, and the table is the same to the
+    last byte.
 
     Parameters
     ----------
     environments, lines
-        By the names that the table uses.
+        Mappings from the names that the table uses.
     horizons
         Numbers of units T; each is a run of its own.
     trials
-        How often to repeat.
+        How many trials to run.
     out
         The folder of the run.
     seed
         The root of the seed tree.
     method, learn_last
-        See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line can be.
+        See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line
+        can be collapsed.
     jobs, executor, report
         See :func:`seqbatch.simulation.runs.run_tasks`.
     """
@@ -156,7 +159,7 @@ def sweep(
         for name, environment in environments.items()
         for trial in range(trials)
     ]
-    # Not the number of trials: more of them go on from those that are there.
+    # The number of trials is left out on purpose, so that a run can be extended by more of them.
     declared = (environments, lines, list(horizons), seed, method, learn_last)
     return run_tasks(
         tasks,

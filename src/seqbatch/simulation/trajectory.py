@@ -1,4 +1,4 @@
-"""What is kept of one run."""
+"""A trajectory: what is kept of one run."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +32,10 @@ class Trajectory:
     eigenvalue
         Smallest eigenvalue of the design so far, over all models, after each batch.
     checkpoints, checkpoint_regret
-        Units at which the regret so far was asked for, and the answers.
+        Units at which the regret so far was requested, and that regret.
     units_read
-        How many units of the environment were looked at; more than the last end where logged data
-        were replayed and only matching units counted.
+        How many units of the environment were read: more than the last end when logged data are
+        replayed, because only matching units count.
     """
 
     ends: Integers
@@ -72,6 +72,7 @@ def diagnostics(state: Any, policy: Policy, theta: Floats | None) -> tuple[float
     if summary is not None and theta is not None:
         estimate: Estimate = summary(state)
         error = float(np.linalg.norm(estimate.theta - theta))
+    # A user's own policy may keep its state in any form; then there is nothing to report.
     if evidence := getattr(state, "evidence", ()):
         gram = sum(part.gram for part in evidence)
         eigenvalue = float(np.linalg.eigvalsh(gram).min())

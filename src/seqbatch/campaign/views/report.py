@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.status import ActionRow, Status
-from seqbatch.colours import COLOURS
+from seqbatch.pictures import COLOURS, save
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
     """Write the page and its picture beside it; return the files."""
     chart = picture(status)
     image = out.with_suffix(".png")
-    chart.save(image, scale_factor=2.0)
-    inner = out.with_suffix(".chart.html")
-    chart.save(inner, inline=True)
+    save(chart, image)
+    inner = save(chart, out.with_suffix(".chart.html"))
     framed = inner.read_text(encoding="utf-8")
     inner.unlink()
     body = [

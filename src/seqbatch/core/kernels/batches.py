@@ -20,6 +20,7 @@ def winner(scores: Floats, draw: float, random_ties: bool) -> int:
             tied += 1
     if not random_ties or tied == 1:
         return best
+    # A draw is below 1, but its product with a count may still round up to the count.
     skip = min(int(draw * tied), tied - 1)
     for action in range(best, scores.shape[0]):
         if scores[action] == scores[best]:
@@ -52,6 +53,7 @@ def replay_ucb(
     It makes the same calls in the same order as batch by batch from outside, to the same bits.
     """
     models, columns = theta.shape[0], table.shape[1]
+    # Scratch for the longest batch, once: with batches of a few units, allocating would dominate.
     longest, start = 0, 0
     for stop in ends:
         longest, start = max(longest, stop - start), stop
@@ -72,6 +74,7 @@ def replay_ucb(
                 action = min(int(draws[i] * columns), columns - 1)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
+            # Rows and models are one or K, whatever the layout; min takes the only one, or the own.
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
             cells[i] = min(action, models - 1)
             stale[cells[i]] = True
@@ -108,12 +111,14 @@ def pass_stage(
             if candidates[i, a]:
                 widest = max(widest, gamma * widths[i, a])
                 highest = max(highest, means[i, a] + gamma * widths[i, a])
+        # Rule (a) comes before rule (c): in late stages 2^-s is below 1/sqrt(T).
         exploring = widest > level and widest > enough
         if widest <= enough or exploring:
             stages[units[i]] = stage
             explored[units[i]] = exploring
             for a in range(means.shape[1]):
                 width = gamma * widths[i, a]
+                # What is not a candidate must not win, not even by a tie.
                 value = -np.inf
                 if candidates[i, a] and (not exploring or width > level):
                     value = means[i, a] + width
@@ -200,6 +205,7 @@ def replay_stages(
             left = again.shape[0]
             if left == 0:
                 break
+            # Closing ranks in place is safe: again[i] >= i, so nothing is read after it is lost.
             for i in range(left):
                 units[i] = units[again[i]]
                 waiting[i] = waiting[again[i]]
@@ -212,6 +218,7 @@ def replay_stages(
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
+            # Rule (a) learns nothing, or the stages' rewards would not be independent.
             cells[i] = -1
             if explored[i]:
                 cells[i] = (stages[i] - 1) * models + min(action, models - 1)

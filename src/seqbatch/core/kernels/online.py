@@ -1,4 +1,4 @@
-"""LinUCB against a table of rewards: one unit a batch, by rank-one updates."""
+"""LinUCB against a table of rewards: one unit per batch, by rank-one updates."""
 
 import numpy as np
 from numba import njit
@@ -14,6 +14,7 @@ REFRESH = 256
 
 @njit(**OPTIONS)
 def _nonzeros(x: Floats, places: Integers) -> int:
+    # Written every time and kept only if nonzero: a branch would often be mispredicted.
     found = 0
     for j in range(x.shape[0]):
         places[found] = j
@@ -59,6 +60,7 @@ def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float
         t2 = t1 + z1 * z1
         t3 = t2 + z2 * z2
         t4 = t3 + z3 * z3
+        # Roots and reciprocals once per row: all the rest is products.
         g0, g1, g2 = 1.0 / np.sqrt(t0), 1.0 / np.sqrt(t1), 1.0 / np.sqrt(t2)
         g3, g4 = 1.0 / np.sqrt(t3), 1.0 / np.sqrt(t4)
         c0, c1, c2, c3 = t0 * g0 * g1, t1 * g1 * g2, t2 * g2 * g3, t3 * g3 * g4
@@ -121,7 +123,7 @@ def replay_online_ucb(
     root: Floats,
     actions: Integers,
 ) -> None:
-    """Play LinUCB against a table of rewards, one unit a batch; all in place.
+    """Play LinUCB against a table of rewards, one unit per batch; all in place.
 
     The root of the chosen model is updated for x x' by the Cholesky factor of I + z z', z = root x,
     and rebuilt from the gram every REFRESH updates, so that rounding cannot build up.
@@ -140,6 +142,7 @@ def replay_online_ucb(
         for a in range(columns):
             slot, model, image = min(a, rows.shape[1] - 1), min(a, models - 1), images[a]
             x = rows[t, slot]
+            # In the block layout all actions share one row, whose zeros are looked for once.
             if a == slot:
                 found = _nonzeros(x, places)
             _image(flipped[model], x, places, found, image)
@@ -155,6 +158,7 @@ def replay_online_ucb(
         actions[t] = action
         model, reward = min(action, models - 1), table[t, action]
         x, z, matrix = rows[t, min(action, rows.shape[1] - 1)], images[action], root[model]
+        # Rows of encoded categories are mostly zeros.
         for i in range(dim):
             if x[i] != 0.0:
                 for j in range(dim):
@@ -162,6 +166,7 @@ def replay_online_ucb(
                 moment[model, i] += reward * x[i]
         squares[model] += reward * reward
         count[model] += 1
+        # Sherman and Morrison: theta moves along A^-1 x by the surprise over 1 + x' A^-1 x.
         step = (reward - predicted[action]) / _update_root(matrix, z, passed, gain)
         for j in range(dim):
             theta[model, j] += step * gain[j]

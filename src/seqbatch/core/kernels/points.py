@@ -44,6 +44,7 @@ def choose_points(
         lost, right = 0.0, 0
         for i in range(number):
             point = points[trial, i]
+            # Scores are differences from the first action's, which therefore is 0.
             chosen, highest, got, top = 0, 0.0, 0.0, 0.0
             for a in range(others):
                 score = guess[trial, a, 0]
@@ -56,7 +57,9 @@ def choose_points(
                 if score > highest:
                     chosen, highest, got = a + 1, score, true
             lost += top - got
+            # Exact, because both are the same number where the choice is the best one.
             right += top == got
+            # All points measure the loss; a batch of fewer units must not learn from more of them.
             if i < used:
                 row[1:] = point[: size - 1]
                 count[trial, chosen] += 1

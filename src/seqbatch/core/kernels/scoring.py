@@ -12,6 +12,7 @@ from numba import njit
 from seqbatch.core.arrays import Bytes, Floats
 from seqbatch.core.kernels.compiling import OPTIONS
 
+# Units scored together: with 64 features a tile takes 32 kB, about the innermost cache.
 TILE = 64
 # Lanes come in whole steps of the compiled loop, so that no lane falls to its scalar remainder.
 STEP = 16
@@ -20,6 +21,7 @@ STEP = 16
 @njit(**OPTIONS)
 def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floats) -> None:
     for lane in range(lanes):
+        # Lanes past the end repeat the last unit; what they compute is not read.
         unit = min(start + lane, stop - 1)
         for j in range(tile.shape[0]):
             tile[j, lane] = rows[unit, slot, j]
@@ -95,7 +97,7 @@ def means_and_widths(
 ) -> None:
     """Fill <x, theta> and |root x| for rows (n, 1 or K, p).
 
-    With one row a unit, column a is model a; with K rows, column a is row a under model a, or
+    With one row per unit, column a is model a; with K rows, column a is row a under model a, or
     under the only model.
     """
     units, slots, dim = rows.shape
@@ -107,7 +109,7 @@ def means_and_widths(
         lanes = -(-(stop - start) // STEP) * STEP
         for slot in range(slots):
             _load(rows, start, stop, slot, lanes, tile)
-            # One vector a unit: score it under every model. Else: its own model, or the one.
+            # One vector per unit: score it under every model. Else: under its own, or the only one.
             low, high = 0, models
             if slots == columns:
                 low = min(slot, models - 1)
@@ -188,6 +190,7 @@ def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) 
                     if split_ties:
                         counts[a, lane] += won / left[lane]
                     else:
+                        # `left` is 1 until the first winner takes it: the lowest, without a branch.
                         counts[a, lane] += won * left[lane]
                         left[lane] -= won * left[lane]
         for a in range(columns):

@@ -1,4 +1,4 @@
-"""Greedy trials of the block model: one row of features a unit, one parameter for each action.
+"""Greedy trials of the block model: one row of features per unit, one parameter per action.
 
 A unit is v = (1, z) with z ~ N(0, I). Which action it gets depends on z only through the
 differences of K estimated scores, and what it loses only through those and the differences of the
@@ -71,6 +71,7 @@ class BlockEnsemble:
         for batch, size in enumerate(sizes):
             choice = self._choose(batch, estimate, min(size, self.points))
             regret[:, batch], best[:, batch] = choice.regret, choice.best
+            # Nothing is decided after the last batch, so nothing need be learned from it.
             if batch + 1 < len(sizes):
                 factors = self._factors(batch, size, choice)
                 seen = factors @ np.swapaxes(factors, -1, -2)
@@ -142,10 +143,12 @@ class BlockEnsemble:
         """Return F with F F' each action's gram of a batch, shape (trials, K, dim, dim)."""
         trials, actions, _ = self.theta.shape
         if choice.uniform:
+            # Balanced, where real counts vary a little: chance would blur the comparison of grids.
             share = np.full((trials, actions), size // actions, dtype=np.float64)
             share[:, : size % actions] += 1
             return self._uniform_factors(batch, share)
         weight = size / min(size, self.points)
+        # The other directions depend on how many units an action got, not on how many points.
         count = np.rint(weight * choice.count)
         return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
 
@@ -164,6 +167,8 @@ class BlockEnsemble:
         """
         trials, actions, dim = self.theta.shape
         cells, size = inner.shape[1], inner.shape[2]
+        # With fewer points than directions the decisive gram is singular, which Cholesky refuses;
+        # the columns beyond its rank are blanked again by `present`.
         jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
         present = np.arange(size) < rank[..., None]
         factors = np.zeros((trials, cells, dim, dim))

@@ -15,6 +15,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
 
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
+#: Most grids that a search tries have no more batches, and memory stays bounded.
 KEPT = 8
 #: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty): to
 #: about a thousandth, as far out as 3.5 standard deviations.
@@ -53,9 +54,11 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     from scipy.special import gammaincinv, ndtr
 
     freedom = np.broadcast_to(freedom, normals.shape)
+    # Entries without freedom are overwritten below; until then they must not divide by zero.
     k = np.maximum(freedom, 1e-9)
     result: Floats = k * (1 - 2 / (9 * k) + normals * np.sqrt(2 / (9 * k))) ** 3
     few = (freedom > 0) & (freedom <= MANY)
+    # Exact quantiles take far longer, so only those that need them get them.
     if few.any():
         result[few] = 2 * gammaincinv(freedom[few] / 2, ndtr(normals[few]))
     result[freedom <= 0] = 0.0

@@ -42,6 +42,8 @@ class Rates:
 def least_squares(gram: Floats, moment: Floats) -> Floats:
     """Return the solutions, shape (..., dim); nearly those of least norm where rank is missing."""
     dim = gram.shape[-1]
+    # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
+    # keeps even a gram of zeros solvable.
     size = np.trace(gram, axis1=-2, axis2=-1)[..., None, None] + 1e-300
     return solve(gram + 1e-10 * size * np.eye(dim), moment)
 

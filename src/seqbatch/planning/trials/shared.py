@@ -1,4 +1,4 @@
-"""Greedy trials of the shared model: K independent Gaussian vectors a unit, one parameter.
+"""Greedy trials of the shared model: K independent Gaussian vectors per unit, one parameter.
 
 A batch is drawn as in :mod:`seqbatch.simulation.collapsed`, for all trials together. The sum of
 squared maxima is matched in three moments throughout.
@@ -17,7 +17,7 @@ from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
-#: What the kept normals are used for.
+#: What the kept normals are used for: each purpose has its own place in the seed tree.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)
 
 
@@ -85,6 +85,7 @@ class SharedEnsemble:
             return height * length, np.full(self.trials, 1 / self.actions)
         along = np.einsum("ri,ri->r", self.theta, v)
         angles, agreement = agreements(self.actions)
+        # Rounding may put a cosine just beyond 1; a parameter of zero has no angle at all.
         angle = np.arccos(np.clip(along / np.maximum(length, 1e-300), -1, 1))
         return height * (length - along), np.interp(angle, angles, agreement)
 
@@ -114,6 +115,7 @@ class SharedEnsemble:
         freedom = 8 * size * variance**3 / third**2
         spread = chi_squares(normals, np.array(freedom)) - freedom
         total = size * mean + third / (4 * variance) * spread
+        # In batches of a few units the matched law reaches below zero; the sum does not.
         return np.sqrt(np.maximum(total, 0.0))
 
 
@@ -133,6 +135,7 @@ def agreements(actions: int) -> tuple[Floats, Floats]:
     from scipy.special import ndtri
     from scipy.stats import qmc
 
+    # A power of two, as the sequence's balance asks; clipped, as 0 and 1 have no normal quantile.
     points = qmc.Sobol(2 * actions, seed=1).random(2**12)
     first, second = np.split(ndtri(np.clip(points, 1e-12, 1 - 1e-12)), 2, axis=1)
     angles = np.linspace(0, math.pi, 49)

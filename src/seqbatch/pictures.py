@@ -1,0 +1,81 @@
+"""What all pictures share: a colour for each policy, axes that fit, and how charts are saved."""
+
+import io
+import math
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqbatch.atomic import atomically
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Okabe and Ito's colours, which colour-blind readers can tell apart, and a few more.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000",
+    "#999999", "#B8B800",
+)  # fmt: skip
+#: For what is no policy: bounds, and what stands in the background.
+INK, GREY = "#222222", "#777777"
+#: A policy has the same colour in every picture.
+POLICIES = {
+    "SBUCB": "#0072B2",
+    "LinUCB": "#E69F00",
+    "SupSBUCB": "#CC79A7",
+    "SBPE": "#009E73",
+    "BPE": "#D55E00",
+    "RBGL": "#56B4E9",
+    "LBGL": "#8C6D31",
+    "ThompsonSampling": "#7B3294",
+    "EpsilonGreedy": "#B8B800",
+    "UniformRandom": "#999999",
+    "FixedAction": "#5E5E5E",
+    "Oracle": "#000000",
+}
+#: All other policies, those of users among them, which markers and dashes tell apart.
+OTHER = "#B2182B"
+
+
+def policy_colour(name: str) -> str:
+    """Return the colour of a policy, by the name of its class.
+
+    >>> policy_colour("SBPE"), policy_colour("MyPolicy")
+    ('#009E73', '#B2182B')
+    """
+    return POLICIES.get(name, OTHER)
+
+
+def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float = 1.12) -> Any:
+    """Return a logarithmic scale that fits the values, and an axis with ticks at 1, 2 and 5.
+
+    Values that are unknown or not above 0 have no place on it.
+    """
+    import altair as alt
+
+    known = [value for value in values if value and value > 0]
+    low, high = min(known) / margin, max(known) * margin
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**power for power, digit in product(powers, (1, 2, 5))]
+    return {
+        "scale": alt.Scale(type="log", domain=[low, high], nice=False),
+        "axis": alt.Axis(values=[tick for tick in ticks if low <= tick <= high], format=form),
+    }
+
+
+def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
+    """Write a chart as .png, .svg or .html; the page opens without a network."""
+    ending: Any = path.suffix.lower().removeprefix(".")
+    # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
+    scale = 2.0 if ending == "png" else 1.0
+    with atomically(path) as partial:
+        chart.save(partial, format=ending, scale_factor=scale, inline=ending == "html")
+    return path
+
+
+def svg(chart: "alt.TopLevelMixin") -> str:
+    """Return a chart as an SVG element, to stand in a page."""
+    buffer = io.StringIO()
+    chart.save(buffer, format="svg")
+    return buffer.getvalue()
