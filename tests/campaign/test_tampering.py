@@ -154,5 +154,5 @@ def test_a_row_that_is_gone_is_named(sound, tmp_path):
     store = open_store(path)
     text = " ".join(str(finding) for finding in Campaign(store, "spring").verify().findings)
     store.close()
-    assert "unit '000007': was assigned but is not in the index" in text
-    assert "unit number 9, version 1: was recorded but is not in the index" in text
+    assert "unit '000007': is not in the index" in text
+    assert "unit number 9, version 1: the index says nothing" in text

@@ -217,6 +217,8 @@ class _Verifying:
         expected = np.arange(chunk.first, chunk.first + len(units))
         for row in np.flatnonzero(numbers != expected)[:NAMED]:
             problem = f"the index says number {numbers[row]}, not {expected[row]}"
+            if numbers[row] < 0:
+                problem = "is not in the index"
             self._find(chunk.event, f"unit {units[row]!r}", problem)
         state = self._reader.last_state(before_event=chunk.event)
         if not self._usable or state is None or chunk.event > len(self._events):
