@@ -1,0 +1,105 @@
+"""What one more call costs as a campaign's history grows: the same, whatever came before.
+
+``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, and prints
+processor time a call, and its ratio to the shortest history.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from seqbatch.campaign import Campaign
+from seqbatch.storage import open_store
+
+SPEC: dict[str, Any] = {
+    "name": "long",
+    "unit": "id",
+    "actions": ["a", "b"],
+    "randomised": 0.2,
+    "reward": {"column": "y", "range": [0, 1]},
+    "features": {"numeric": {"x": "raw"}},
+    "grid": {"calendar": True, "waves": 1_500, "units": 40_000},
+}
+#: Units are assigned and recorded one by one, and a wave is closed after so many.
+WAVE = 25
+MEASURED = 40
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+class History:
+    """A campaign that grows, one unit at a time."""
+
+    def __init__(self, url: str) -> None:
+        self._campaign = Campaign.create(SPEC, store=open_store(url))
+        self._unit = 0
+
+    def step(self) -> dict[str, float]:
+        """Assign and record one unit, and close where a wave is full; return the times."""
+        unit = f"{self._unit:08d}"
+        x, y = (self._unit * 37 % 101) / 101, float(self._unit % 2)
+        units = pl.DataFrame({"id": [unit], "x": [x]})
+        rows = pl.DataFrame({"id": [unit], "y": [y]})
+        times = {
+            "assign": _timed(lambda: self._campaign.assign(units)),
+            "record": _timed(lambda: self._campaign.record(rows)),
+        }
+        self._unit += 1
+        if self._unit % WAVE == 0:
+            times["close"] = _timed(lambda: self._campaign.close())
+        return times
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return self._campaign.situation().sequence
+
+    def grow(self, events: int) -> None:
+        """Go on until there are so many events."""
+        while self.events < events:
+            for _ in range(WAVE):
+                self.step()
+
+    def measure(self) -> dict[str, float]:
+        """Return milliseconds of processor time a call, the median of some."""
+        found: dict[str, list[float]] = {}
+        for _ in range(MEASURED * WAVE):
+            for call, seconds in self.step().items():
+                found.setdefault(call, []).append(seconds)
+            if len(found.get("close", ())) >= 3:
+                break
+        return {call: 1_000 * sorted(all_)[len(all_) // 2] for call, all_ in found.items()}
+
+
+def section(sizes: tuple[int, ...]) -> list[str]:
+    """Measure, and return the page's section."""
+    lines = [
+        "| events | assign, ms | record, ms | close, ms | largest ratio |",
+        "|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory(prefix="seqbatch-history-") as name:
+        history = History(str(Path(name) / "long.db"))
+        base: dict[str, float] = {}
+        for size in sizes:
+            history.grow(size)
+            found = history.measure()
+            base = base or found
+            ratio = max(found[call] / base[call] for call in found)
+            cells = " | ".join(f"{found[call]:.1f}" for call in ("assign", "record", "close"))
+            lines.append(f"| {history.events:,} | {cells} | {ratio:.2f} |")
+            print(lines[-1], flush=True)
+    return lines
+
+
+if __name__ == "__main__":
+    wanted = tuple(int(word) for word in sys.argv[1:]) or (10, 1_000, 10_000, 50_000)
+    print("\n".join(section(wanted)))
