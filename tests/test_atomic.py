@@ -1,6 +1,8 @@
 """A file is the old one or the new one, and nothing else is left in its folder."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -41,3 +43,16 @@ def test_a_disk_that_fails_changes_nothing(tmp_path, monkeypatch):
         partial.write_text("new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    target = tmp_path / "out.csv"
+    left = [tmp_path / f"out.csv.{dead.pid}-1.partial", tmp_path / f"out.csv.{10**12}-1.partial"]
+    kept = [tmp_path / f"out.csv.{os.getpid()}-9.partial", tmp_path / f"x.csv.{dead.pid}-1.partial"]
+    for path in (*left, *kept):
+        path.write_text("half")
+    with atomically(target) as partial:
+        partial.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([target, *kept])

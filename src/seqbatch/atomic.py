@@ -1,6 +1,7 @@
 """Files written whole or not at all."""
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(target)
     # In the same folder, since only a rename within one file system is atomic; with names that two
     # processes or threads that write the same target do not share.
+    _sweep(target)
     writer = f"{os.getpid()}-{threading.get_ident()}"
     partial = target.with_name(f"{target.name}.{writer}.partial")
     try:
@@ -36,3 +38,26 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what processes that were killed left beside a target."""
+    pattern = re.compile(re.escape(target.name) + r"\.(\d+)-\d+\.partial")
+    try:
+        there = [path.name for path in target.parent.iterdir()]
+    except OSError:
+        return
+    for name in there:
+        if (found := pattern.fullmatch(name)) and not _runs(int(found[1])):
+            target.with_name(name).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        # It belongs to somebody else, or this system cannot tell.
+        return True
+    return True

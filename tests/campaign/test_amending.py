@@ -3,7 +3,7 @@
 import pytest
 
 from seqbatch.errors import InvalidArgumentError
-from tests.campaign.instances import shares, small, small_wave
+from tests.campaign.instances import shares, small, small_wave, units
 
 
 def test_a_fixed_action_stays_the_same_action(store):
@@ -29,3 +29,14 @@ def test_units_are_those_that_were_assigned(store):
         campaign.amend(reason="too few", units=121)
     campaign.amend(reason="1,000 in all", units=1_000)
     assert campaign.situation().sizes == (300, 440, 440)
+
+
+def test_an_action_whose_column_is_the_units_is_refused(store):
+    frame = units(300).rename({"id": "p(new)"})
+    campaign = small(store, unit="p(new)", floor=0.02)
+    campaign.assign(frame)
+    campaign.close(force=True, reason="none came")
+    with pytest.raises(InvalidArgumentError, match="p\\(new\\) is not the unit column"):
+        campaign.amend(reason="an idea", add=["new"])
+    campaign.amend(reason="an idea", add=["other"])
+    assert campaign.verify().sound

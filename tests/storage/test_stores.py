@@ -254,6 +254,10 @@ def test_passwords_are_not_shown(tmp_path):
     with pytest.raises(StoreError) as caught:
         open_store("postgresql://ann:hunter2@127.0.0.1:1/none")
     assert "hunter2" not in str(caught.value)
+    for query in ("password=hunter2", "sslpassword=hunter2&application_name=x"):
+        with pytest.raises(StoreError) as caught:
+            open_store(f"postgresql://ann@127.0.0.1:1/none?{query}")
+        assert "hunter2" not in str(caught.value)
     assert SQLiteStore(tmp_path / "x.db").label.endswith("x.db")
 
 
@@ -268,3 +272,35 @@ def test_sqlite_settings(tmp_path):
     assert values == {
         "journal_mode": "wal" if wal else "delete", "synchronous": 2, "foreign_keys": 1,
     }  # fmt: skip
+
+
+def test_a_port_that_is_no_number_is_refused_in_words():
+    with pytest.raises(InvalidArgumentError, match="with a whole number for the port") as caught:
+        open_store("postgresql://ann:hunter2@127.0.0.1:port/none")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path):
+    store = open_store(tmp_path / "x.db")
+    begun(store)
+    store.close()
+    assert (tmp_path / "x.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_answer_that_was_lost_is_not_called_a_failure(postgres_url, monkeypatch):
+    """The server may have kept a change whose confirmation never came."""
+    store = open_store(postgres_url)
+    commit = store._engine.dialect.do_commit
+
+    def lost(connection):
+        commit(connection)
+        raise sa.exc.OperationalError("COMMIT", None, Exception("the connection was lost"))
+
+    monkeypatch.setattr(store._engine.dialect, "do_commit", lost)
+    with pytest.raises(StoreError, match="Whether the change was kept is not known"):
+        begun(store)
+    monkeypatch.undo()
+    assert store.names() == ["one"]
+    with pytest.raises(StoreError, match="Nothing was changed"), store.change("one"):
+        raise sa.exc.OperationalError("SELECT", None, Exception("too many"))
+    store.close()

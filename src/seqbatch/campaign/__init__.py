@@ -4,7 +4,8 @@ from seqbatch.campaign.campaign import Campaign
 from seqbatch.campaign.steps.assigning import Assigned
 from seqbatch.campaign.steps.closing import Closed
 from seqbatch.campaign.steps.recording import Recorded
+from seqbatch.campaign.views.sealing import Seal
 from seqbatch.campaign.views.status import Status
 from seqbatch.campaign.views.verifying import Verified
 
-__all__ = ["Assigned", "Campaign", "Closed", "Recorded", "Status", "Verified"]
+__all__ = ["Assigned", "Campaign", "Closed", "Recorded", "Seal", "Status", "Verified"]

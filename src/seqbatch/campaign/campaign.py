@@ -16,6 +16,7 @@ from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.report import write_report
+from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
 
@@ -127,9 +128,36 @@ class Campaign:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
 
-    def verify(self) -> Verified:
-        """Check every hash, and replay every estimate and every decision."""
-        return verify(self.store, self.name)
+    def verify(
+        self, *, seal: Seal | str | Path | None = None, signer: str | Path | None = None
+    ) -> Verified:
+        """Check every hash, and replay every estimate and every decision.
+
+        Parameters
+        ----------
+        seal
+            A seal made earlier, or its file: the event that it names must still be there.
+        signer
+            The file of a public key whose owner must have signed the seal.
+        """
+        if isinstance(seal, str | Path):
+            seal = Seal.read(seal)
+        return verify(self.store, self.name, seal=seal, signer=signer)
+
+    def seal(self, out: str | Path | None = None, *, key: str | Path | None = None) -> Seal:
+        """Return the newest event's hash with what it stands for, to be kept elsewhere.
+
+        Parameters
+        ----------
+        out
+            A file to write it to.
+        key
+            The file of an Ed25519 private key to sign it with.
+        """
+        made = seal(self.store, self.name, key=key)
+        if out is not None:
+            made.write(out)
+        return made
 
     def report(self, out: str | Path, *, at_event: int | None = None) -> list[Path]:
         """Write a page about the campaign, with a picture beside it; return the files.

@@ -255,6 +255,7 @@ def _show_closed(result: "Closed") -> None:
         say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
     for note in result.notes:
         say(f"Note: {note}")
+    say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")
 
 
 def _missing_text(test: "ChiSquare") -> str:

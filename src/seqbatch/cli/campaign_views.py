@@ -118,10 +118,43 @@ def show_event(
 
 
 @app.command()
-def verify(name: Name, store: Where = STORE, as_json: Json = False) -> None:
+def seal(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The file to write; keep it elsewhere.")],
+    key: Annotated[
+        Path | None, typer.Option(help="An Ed25519 private key to sign it with (ssh-keygen).")
+    ] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write the newest event's hash to a file, to show later that nothing was cut off.
+
+    Example: seqbatch campaign seal spring --out spring.seal.json
+    """
+    with opened(name, store, None, as_json) as campaign:
+        made = campaign.seal(out, key=key)
+    if as_json:
+        dump({**asdict(made), "out": str(out)})
+    else:
+        say(f"Sealed event {made.event} of campaign {name}; written to {out}.")
+        say(f"Keep it elsewhere. To compare: seqbatch campaign verify {name} --seal {out}")
+
+
+@app.command()
+def verify(
+    name: Name,
+    sealed: Annotated[
+        Path | None, typer.Option("--seal", help="A seal that must still hold.")
+    ] = None,
+    signer: Annotated[
+        Path | None, typer.Option(help="The public key whose owner signed the seal.")
+    ] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
     """Check every hash, replay every estimate and decision. Exit code 1: discrepancies found."""
     with opened(name, store, None, as_json) as campaign:
-        result = campaign.verify()
+        result = campaign.verify(seal=sealed, signer=signer)
     if as_json:
         dump({**asdict(result), "sound": result.sound})
     else:

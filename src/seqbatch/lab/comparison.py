@@ -98,10 +98,12 @@ def _made(protocol: Any, module: Any, where: str, parts: dict[str, Any]) -> Any:
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str):
         raise InvalidArgumentError(f"{where}.kind", "a name or a dotted path", repr(kind))
-    made = _called(_found(kind, module, where), where, parameters)
-    if not isinstance(made, protocol):
-        raise InvalidArgumentError(f"{where}.kind", f"a {protocol.__name__.lower()}", kind)
-    return made
+    found = _found(kind, module, where)
+    # Before it is called: a dotted path can name anything that Python can run.
+    if not (isinstance(found, type) and _keeps(protocol, found)):
+        rule = f"a class that is a {protocol.__name__.lower()}"
+        raise InvalidArgumentError(f"{where}.kind", rule, kind)
+    return _called(found, where, parameters)
 
 
 def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
@@ -111,16 +113,20 @@ def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
     try:
         return getattr(importlib.import_module(path), name)  # type: ignore[no-any-return]
     except (ImportError, AttributeError, ValueError) as error:
-        known = ", ".join(name for name in module.__all__ if _makes(getattr(module, name)))
+        known = ", ".join(n for n in module.__all__ if isinstance(getattr(module, n), type))
         rule = f"one of {known}, or the dotted path of an importable class"
         raise InvalidArgumentError(f"{where}.kind", rule, f"{kind} ({error})") from error
 
 
-def _makes(kind: Any) -> bool:
-    """Say whether this is a policy or an environment, not the protocol of one."""
-    return hasattr(kind, "assign" if hasattr(kind, "begin") else "instance") and not getattr(
-        kind, "_is_protocol", False
-    )
+def _keeps(protocol: Any, kind: type) -> bool:
+    """Say whether a class has what a protocol asks for, and is not the protocol itself."""
+    needed = [name for name in vars(protocol) if not name.startswith("_")]
+    own = {*dir(kind), *getattr(kind, "__dataclass_fields__", ()), *_annotated(kind)}
+    return not getattr(kind, "_is_protocol", False) and all(name in own for name in needed)
+
+
+def _annotated(kind: type) -> set[str]:
+    return {name for base in kind.__mro__ for name in getattr(base, "__annotations__", ())}
 
 
 def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) -> Any:

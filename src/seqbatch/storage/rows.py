@@ -256,9 +256,11 @@ def _values(text: str) -> dict[str, Any]:
     """Return what a text says; a damaged one as it stands, for a verification to name."""
     try:
         found = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"damaged": text}
+    # Written in one way alone: also another space is not what was written.
+    whole = isinstance(found, dict) and canonical(found) == text
+    return found if whole else {"damaged": text}
 
 
 def _without_campaign(row: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The two stores: SQLite in a file, PostgreSQL on a server."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,7 @@ def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
     path = Path(text.removeprefix("sqlite:///"))
     if not create and not path.exists():
         raise StoreError(
-            f"{path}: there is no such store. `seqbatch campaign create` makes one, and --store "
-            "names another."
+            f"{path}: there is no such store. Creating a campaign makes one; or name another."
         )
     return SQLiteStore(path)
 
@@ -52,10 +52,13 @@ class SQLStore:
     """Campaigns in SQL tables; see :class:`~seqbatch.campaign.record.store.Store`."""
 
     bulk: type[Bulk]
+    #: Whether a commit that fails has surely changed nothing.
+    refuses_whole = True
 
-    def __init__(self, engine: sa.Engine, label: str) -> None:
+    def __init__(self, engine: sa.Engine, label: str, *, secrets: Sequence[str] = ()) -> None:
         self.label = label
         self._engine = engine
+        self._secrets = [secret for secret in secrets if secret]
         self._prepare()
 
     def names(self) -> list[str]:
@@ -115,16 +118,29 @@ class SQLStore:
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
         """Run a transaction; whatever goes wrong in it, nothing of it stays."""
+        committing = False
         try:
             connected = self._engine.connect().execution_options(write=write)
             with connected as connection, connection.begin():
                 yield connection
+                committing = write
         except self._failures() as error:
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            known = "Nothing was changed; the same call can be made again."
+            if committing and not self.refuses_whole:
+                known = (
+                    "Whether the change was kept is not known: the answer to its last step was "
+                    "lost. The same call can be made again; what was kept is not done twice."
+                )
             raise StoreError(
-                f"{self.label}: the database failed with: {reason}. Nothing was changed; the same "
-                "call can be made again."
+                f"{self.label}: the database failed with: {self._hidden(reason)}. {known}"
             ) from error
+
+    def _hidden(self, text: str) -> str:
+        """Return a message without any of the store's secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
 
     def _number(self, connection: sa.Connection, name: str) -> int | None:
         table = schema.campaigns
@@ -161,6 +177,7 @@ class SQLiteStore(SQLStore):
     bulk = SQLiteBulk
 
     def __init__(self, path: Path) -> None:
+        _make_private(path)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(path)),
             connect_args={"timeout": PATIENCE},
@@ -180,6 +197,18 @@ class SQLiteStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), sqlite3.Error)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, where there is none, such that only its owner can read it.
+
+    SQLite gives the journals beside it the same permissions.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        # It is there already, or cannot be made, which opening it says better.
+        return
 
 
 def keeps_wal_safe(version: tuple[int, ...]) -> bool:
@@ -220,6 +249,7 @@ class PostgresStore(SQLStore):
     """Campaigns in the schema `seqbatch` of a PostgreSQL database."""
 
     bulk = PostgresBulk
+    refuses_whole = False
 
     def __init__(self, url: str) -> None:
         try:
@@ -245,11 +275,15 @@ class PostgresStore(SQLStore):
             raw.commit()
 
         self._error: type[Exception] = psycopg.Error
-        parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
+        parsed = _parsed(url)
+        # Whatever stands after the question mark may be a secret: password, sslpassword, passfile.
+        label = parsed.set(query={}).render_as_string(hide_password=True)
+        secrets = [str(parsed.password or "")]
+        secrets += [str(value) for name, value in parsed.query.items() if "password" in name]
         engine = sa.create_engine(parsed)
         sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_read)
-        super().__init__(engine, parsed.render_as_string(hide_password=True))
+        super().__init__(engine, label, secrets=secrets)
 
     def _lock(self, connection: sa.Connection, campaign: int) -> None:
         table = schema.campaigns
@@ -262,6 +296,16 @@ class PostgresStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidArgumentError(
+            "store", "postgresql://user@host:port/database with a whole number for the port",
+            "an address that cannot be read",
+        ) from None  # fmt: skip
 
 
 def _begin_read(connection: sa.Connection) -> None:

@@ -1,5 +1,6 @@
 """A campaign's spec: what a person writes down before the first unit is assigned."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -215,8 +216,7 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
-        taken = {*RESERVED, *(f"p({name})" for name in names)}
-        if self.unit in taken:
+        if self.unit in answer_columns(names):
             raise ValueError(
                 f"the unit column cannot be called {self.unit!r}, as a column of the answers or of "
                 f"an export is; nor {', '.join(RESERVED)}"
@@ -226,6 +226,11 @@ class Spec(Part):
         if self.unit in self.features.columns:
             raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
         return self
+
+
+def answer_columns(actions: Iterable[str]) -> set[str]:
+    """Return what columns of answers and exports are called, where these are the actions."""
+    return {*RESERVED, *(f"p({name})" for name in actions)}
 
 
 def _action(value: Any) -> Any:

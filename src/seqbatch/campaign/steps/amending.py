@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
-from seqbatch.campaign.design.spec import Action
+from seqbatch.campaign.design.spec import Action, answer_columns
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
@@ -117,6 +117,9 @@ class Amending:
                 raise InvalidArgumentError(
                     "add", f"a name not among {', '.join(names)}", action.name
                 )
+            if now.spec.unit in answer_columns([action.name]):
+                rule = f"such that p({action.name}) is not the unit column {now.spec.unit!r}"
+                raise InvalidArgumentError("add", rule, repr(action.name))
             names.append(action.name)
             if tuple(action.features) != tuple(now.actions[0].features):
                 wanted = ", ".join(now.actions[0].features) or "none"

@@ -54,8 +54,9 @@ class Closed:
         Outcomes that earlier estimates used, and that were corrected since.
     notes
         What there is to say about the estimate.
-    event
-        The number of the event.
+    event, hash
+        The number and hash of the event: kept elsewhere, the hash shows later that nothing up to
+        here was changed or cut off.
     """
 
     wave: int
@@ -68,6 +69,7 @@ class Closed:
     corrected: int
     notes: tuple[str, ...]
     event: int
+    hash: str
 
     @classmethod
     def of(cls, event: Event) -> "Closed":
@@ -84,6 +86,7 @@ class Closed:
             corrected=payload["corrected"],
             notes=tuple(payload["notes"]),
             event=event.sequence,
+            hash=event.hash,
         )
 
 

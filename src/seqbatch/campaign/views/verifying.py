@@ -9,6 +9,7 @@ Records are read one chunk at a time, so that memory does not grow with the camp
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.core.arrays import Integers
 
 #: Differences of one kind that are named one by one.
@@ -68,10 +70,16 @@ class Verified:
         return not self.findings
 
 
-def verify(store: Store, name: str) -> Verified:
-    """Check one campaign from end to end."""
+def verify(
+    store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
+) -> Verified:
+    """Check one campaign from end to end, and against a seal where one is given."""
     with store.read(name) as reader:
-        return _Verifying(reader).run()
+        found = _Verifying(reader).run()
+        if seal is None:
+            return found
+        cut = [Finding(seal.event, "seal", text) for text in broken(reader, seal, signer=signer)]
+        return replace(found, findings=(*found.findings, *cut))
 
 
 class _Verifying:
