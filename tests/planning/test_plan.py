@@ -211,22 +211,31 @@ def test_predictions_agree_with_direct_simulation(asked, law):
 def test_fully_online_is_what_updates_after_every_unit_cost():
     """Least squares after each unit, behind a uniform start as long as the plan's."""
     made = plan(units=3_000, actions=3, dim=3, effect=0.5, max_batches=2)
-    regret = np.empty((3, 50))
-    for seed in range(50):
-        instance = world(made.model).instance(np.random.SeedSequence(seed))
-        block = instance.block(0)
-        x, theta, noise = block.contexts[:3_000], instance.theta[0], block.noise[:3_000]
-        for number, start in enumerate((4, 8, 16)):
-            rng = np.random.default_rng(seed)
-            gram, moment, lost = 1e-9 * np.eye(3), np.zeros(3), 0.0
-            for t in range(3_000):
-                means = x[t] @ theta
-                guess = np.linalg.solve(gram, moment)
-                a = rng.integers(3) if t < start else int((x[t] @ guess).argmax())
-                lost += means.max() - means[a]
-                gram += np.outer(x[t, a], x[t, a])
-                moment += (means[a] + noise[t]) * x[t, a]
-            regret[number, seed] = lost
+    instances = [world(made.model).instance(np.random.SeedSequence(seed)) for seed in range(50)]
+    # All trials side by side, each with three lengths of the uniform start.
+    x, noise, theta = (
+        np.repeat(np.array(values)[None], 3, axis=0)
+        for values in (
+            [instance.block(0).contexts[:3_000] for instance in instances],
+            [instance.block(0).noise[:3_000] for instance in instances],
+            [instance.theta[0] for instance in instances],
+        )
+    )
+    first = np.array([np.random.default_rng(seed).integers(0, 3, 16) for seed in range(50)])
+    start = np.array([[4], [8], [16]])
+    gram, moment = np.tile(1e-9 * np.eye(3), (3, 50, 1, 1)), np.zeros((3, 50, 3))
+    regret = np.zeros((3, 50))
+    for t in range(3_000):
+        means = np.einsum("...ad,...d->...a", x[:, :, t], theta)
+        guess = np.linalg.solve(gram, moment[..., None])
+        a = (x[:, :, t] @ guess)[..., 0].argmax(axis=2)
+        if t < 16:
+            a = np.where(t < start, first[:, t], a)
+        gained = np.take_along_axis(means, a[..., None], axis=2)[..., 0]
+        row = np.take_along_axis(x[:, :, t], a[..., None, None], axis=2)[:, :, 0]
+        regret += means.max(axis=2) - gained
+        gram += row[..., :, None] * row[..., None, :]
+        moment += (gained + noise[:, :, t])[..., None] * row
     best = regret[regret.mean(axis=1).argmin()]
     slack = 3 * best.std(ddof=1) / np.sqrt(50) + 0.05 * best.mean()
     assert slack < 0.3 * best.mean()
