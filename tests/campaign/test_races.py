@@ -40,6 +40,7 @@ def one_action_each(folder):
     return pl.concat([a, b]).unique(subset="id")
 
 
+@pytest.mark.slow
 def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
     """Both hand over the same units, record the same outcomes and close the same wave."""
     store = open_store(store_url)

@@ -69,6 +69,7 @@ def test_the_same_seed_gives_the_same_plan(trial):
     assert other.row.regret != trial.row.regret
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.05, 2.0])
 def test_tuned_is_never_worse_than_the_papers(effect):
     for kind in ({"features": 4}, {"dim": 8}):
@@ -152,6 +153,7 @@ def test_policies_are_compared_by_simulation(campaign):
     assert abs(greedy.regret - campaign.row.regret) < 4 * (greedy.error + campaign.row.error)
 
 
+@pytest.mark.slow
 def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
@@ -184,6 +186,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "law"), SETTINGS)
 def test_predictions_agree_with_direct_simulation(asked, law):
     made = plan(**asked, max_batches=asked["batches"])
@@ -208,6 +211,7 @@ def test_predictions_agree_with_direct_simulation(asked, law):
     assert error < 0.08 * made.row.regret
 
 
+@pytest.mark.slow
 def test_fully_online_is_what_updates_after_every_unit_cost():
     """Least squares after each unit, behind a uniform start as long as the plan's."""
     made = plan(units=3_000, actions=3, dim=3, effect=0.5, max_batches=2)
@@ -266,6 +270,7 @@ def test_extremes_have_answers(asked):
     assert str(made)
 
 
+@pytest.mark.slow
 def test_a_billion_units_are_no_harder():
     made = plan(units=10**9, actions=3, dim=4, batches=3, max_batches=3)
     assert made.units == 10**9
@@ -284,6 +289,7 @@ def test_long_tables_have_every_doubling():
     assert _numbers(Limits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
 
 
+@pytest.mark.slow
 def test_replanning_uses_what_was_learned():
     before = plan(units=9_000, actions=2, features=2, effect=0.3, batches=3, max_batches=3)
     rng = np.random.default_rng(2)

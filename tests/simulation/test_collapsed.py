@@ -93,6 +93,7 @@ SETTINGS = {
 ENDS = {"BPE": (90, 300), "BPE, needed": (100, 200, 300)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_moments_agree_with_unit_by_unit_simulation(name):
     policy, rule, setting = SETTINGS[name]
@@ -154,6 +155,7 @@ def test_the_sums_of_a_batch_have_the_moments_of_drawn_units(chosen):
         assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) < 4 * spread).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [LBGL(scale=0.1), SBPE(first="uniform")])
 def test_moments_agree_with_the_direct_method(policy):
     environment, grid = Gaussian(dim=3, actions=3), grids.explicit([300, 1_500])

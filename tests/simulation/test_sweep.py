@@ -98,6 +98,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_and_resumed_it_ends_in_the_same_bytes(jobs, tmp_path):
     script = tmp_path / "run.py"
