@@ -27,6 +27,7 @@ def nursery():
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("call", CALLS)

@@ -95,6 +95,7 @@ def test_units_that_overlap(store_url, nursery, files):
     store.close()
 
 
+@pytest.mark.slow
 def test_assigning_while_closing(store_url, nursery, files):
     store = open_store(store_url)
     waves = set()

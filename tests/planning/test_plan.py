@@ -246,6 +246,7 @@ def test_fully_online_is_what_updates_after_every_unit_cost():
     assert made.online.regret == pytest.approx(best.mean(), abs=slack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [

@@ -236,6 +236,7 @@ def test_least_squares_has_nearly_the_least_norm():
     np.testing.assert_allclose(theta, np.linalg.pinv(rows) @ rewards, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [
