@@ -79,6 +79,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
     store.close()
 
 
+@pytest.mark.slow
 def test_units_that_overlap(store_url, nursery, files):
     store = open_store(store_url)
     for race in range(10):

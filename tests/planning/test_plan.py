@@ -62,6 +62,7 @@ def test_the_number_of_batches(campaign, trial):
     assert campaign.near_online(0.0) is None
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_plan(trial):
     again = plan(units=10_000, actions=4, dim=6, batches=3, batch_cost=20.0, max_batches=4)
     assert again.as_dict() == trial.as_dict()
@@ -88,6 +89,7 @@ def test_tuned_is_never_worse_than_the_papers(effect):
     assert all(line.best <= min(line.regret, line.paper) for line in tuned.sensitivity)
 
 
+@pytest.mark.slow
 def test_a_prior_over_effects_lies_between():
     small, large = (
         plan(units=20_000, actions=3, dim=5, effect=effect, batches=2, max_batches=2)
@@ -100,6 +102,7 @@ def test_a_prior_over_effects_lies_between():
     assert both.rows[0].regret == pytest.approx(20_000 * 0.35)
 
 
+@pytest.mark.slow
 def test_limits_are_kept():
     made = plan(units=5_000, actions=2, features=3, max_batches=3, min_batch=800)
     assert all(min(row.sizes) >= 800 for row in made.rows)
@@ -115,6 +118,7 @@ def test_limits_are_kept():
     assert {sum(made.rows[1].sizes[:1])} <= {500, 1_500, 3_000}
 
 
+@pytest.mark.slow
 def test_costs_do_not_depend_on_the_units_of_measure():
     plain = plan(units=5_000, actions=2, features=2, effect=0.2, batches=2, max_batches=2)
     cents = plan(

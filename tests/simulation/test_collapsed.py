@@ -128,6 +128,7 @@ def test_moments_agree_with_unit_by_unit_simulation(name):
     assert np.median(relative) < 0.01, relative
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [True, False])
 def test_the_sums_of_a_batch_have_the_moments_of_drawn_units(chosen):
     d, K, n, noise, trials = 3, 4, 25, 0.7, 6_000
@@ -173,6 +174,7 @@ def test_moments_agree_with_the_direct_method(policy):
     assert (np.abs(gap) <= 3 * spread).all(), gap / spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 10])
 def test_many_units_match_the_exact_sum_in_three_moments(K):
     """Just above the limit the shifted gamma has the moments of the term-by-term sum."""
