@@ -15,7 +15,7 @@ PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX
 test: .venv/ready
 	$(PYTEST)
 
-# The inner loop: under a minute on two cores. CONTRIBUTING.md says what it leaves out.
+# The inner loop. CONTRIBUTING.md says what it leaves out.
 test-fast: .venv/ready
 	$(PYTEST) -m "not slow"
 
