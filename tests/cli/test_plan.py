@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import polars as pl
+import pytest
 
 from tests.cli.test_cli import run
 
@@ -23,6 +24,7 @@ def test_a_plan_in_words_and_tables(tmp_path):
     assert values["table"][-1]["batches"] is None
 
 
+@pytest.mark.slow
 def test_a_plan_from_a_sample(tmp_path):
     rng = np.random.default_rng(1)
     table = pl.DataFrame(
@@ -40,6 +42,7 @@ def test_a_plan_from_a_sample(tmp_path):
     assert "each of features must be one of the file's columns" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_waves_and_prior_and_worst_case():
     text = run(
         *SMALL, "--features", "2", "--waves", "1000,4000", "--effect", "0.1", "--effect", "0.4"
