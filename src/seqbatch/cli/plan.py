@@ -1,15 +1,13 @@
 """The command that plans an experiment."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import Json, console, kindly, show
+from seqbatch.cli.console import UNBOUNDED, Json, console, kindly, show
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.words import number
 
 
 def plan(
@@ -99,8 +97,9 @@ def plan(
     if as_json:
         print(json.dumps(answer.as_dict(), indent=1))
         return
-    console.print(str(answer), markup=False, highlight=False, soft_wrap=True)
-    _tables(answer)
+    console.print(str(answer), markup=False, highlight=False, soft_wrap=UNBOUNDED)
+    for table in answer.tables():
+        show(table)
     if out is not None:
         print(out)
 
@@ -112,52 +111,3 @@ def _sizes(waves: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in waves.split(",")]
     except ValueError:
         raise InvalidArgumentError("waves", "whole numbers separated by commas", waves) from None
-
-
-def _tables(answer: Any) -> None:
-    worst = answer.contexts == "adversarial"
-    names = {
-        "batches": "M",
-        "regret": "regret",
-        "error": "±",
-        "of_online": "times online",
-        "earned": "gain earned",
-        "best_share": "best action",
-        "lower_bound": "none can beat",
-        "rate": "guarantee" if worst else "theorem's rate",
-        "total_cost": "total cost",
-    }
-    shares = ("earned", "best_share")
-    rows = []
-    for row in (*answer.rows, answer.online):
-        cells = {"batches": "online" if row.batches is None else str(row.batches)}
-        if row.batches == answer.batches:
-            cells["batches"] += " *"
-        for name in list(names)[1:]:
-            value = getattr(row, name)
-            if math.isnan(value):
-                cells[name] = ""
-            elif name in shares:
-                cells[name] = f"{value:.1%}"
-            else:
-                cells[name] = f"{value:.2f}" if name == "of_online" else number(value)
-        rows.append(cells)
-    kept = [name for name in names if any(cells[name] for cells in rows)]
-    show(
-        "What other numbers of batches cost (* recommended)",
-        [names[name] for name in kept],
-        [[cells[name] for name in kept] for cells in rows],
-        as_json=False,
-        right=True,
-    )
-    if answer.sensitivity:
-        show(
-            "If the true effect is another: regret of this grid, the paper's, and the best",
-            ["effect times", "this grid", "paper's", "best for it"],
-            [
-                [f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best)]
-                for one in answer.sensitivity
-            ],
-            as_json=False,
-            right=True,
-        )

@@ -4,10 +4,12 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
+from seqbatch.display import Table, cell, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
@@ -22,9 +24,46 @@ if TYPE_CHECKING:
 KEYS = {"seed", "trials", "horizons", "method", "environments", "lines"}
 
 
-def compare(
-    spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]
-) -> tuple["pl.DataFrame", list[Path]]:
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a comparison found.
+
+    Parameters
+    ----------
+    summary
+        Mean regret of each line at each horizon; see :func:`seqbatch.simulation.summarise`.
+    files
+        What was written.
+    """
+
+    summary: "pl.DataFrame"
+    files: tuple[Path, ...]
+
+    def tables(self) -> list[Table]:
+        """Return the summary as people see it."""
+        words = ("environment", "policy")
+        columns = (*words, "units", "batches", "trials", "mean", "sd", "low", "high")
+        title = "Regret: mean, standard deviation, 95% interval of the mean"
+        rows = self.summary.select(columns).rows()
+        return [Table(title, columns, rows, words=words, keys=3)]
+
+    def chart(self) -> "alt.TopLevelMixin":
+        """Return the picture: regret against the horizon, one panel for each environment."""
+        return _chart(self.summary)
+
+    def __repr__(self) -> str:
+        lines, places = (self.summary[name].n_unique() for name in ("policy", "environment"))
+        horizons = ", ".join(map(cell, sorted(set(self.summary["units"]))))
+        return (
+            f"<Comparison: {lines} lines in {places} environments at {horizons} units; "
+            f"{cell(self.summary['trials'].max())} trials>"
+        )
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.tables(), draw=self.chart)
+
+
+def compare(spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]) -> Comparison:
     """Run the comparison of a TOML file; return its summary and the files written."""
     declared = _read(spec)
     # A class of the user's may stand beside the file, as it may beside a script.
@@ -49,10 +88,11 @@ def compare(
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]
     table.select(flat).write_csv(files[0])
     summary.write_csv(files[1])
-    picture = _chart(summary)
+    made = Comparison(summary, tuple(files))
+    picture = made.chart()
     picture.save(files[2], scale_factor=2.0)
     picture.save(files[3], inline=True)
-    return summary, files
+    return made
 
 
 def _read(spec: Path) -> dict[str, Any]:
