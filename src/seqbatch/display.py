@@ -86,10 +86,10 @@ def cell(value: Any) -> str:
 def number(value: float, digits: int = 5) -> str:
     """Return a number with this many digits; larger ones are whole and never in powers of ten.
 
-    >>> number(1_234_567.8), number(0.0123456), number(0.5), number(12.34, 2)
-    ('1,234,568', '0.012346', '0.5', '12')
+    >>> number(1_234_567.8), number(1_234.56), number(0.0123456), number(12.34, 2)
+    ('1,234,568', '1,234.6', '0.012346', '12')
     """
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
 
 
 def with_error(value: float | None, error: float | None) -> str:
@@ -99,6 +99,16 @@ def with_error(value: float | None, error: float | None) -> str:
     ('0.12346 ± 0.011', '3', '')
     """
     return cell(value) if error is None else f"{cell(value)} ± {number(error, 2)}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "batch"), counted(1_200, "unit")
+    ('1 batch', '1,200 units')
+    """
+    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
+    return f"{count:,} {plural}"
 
 
 def paragraph(text: str) -> str:

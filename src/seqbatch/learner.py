@@ -16,7 +16,7 @@ from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.display import Table, shown
+from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
@@ -122,11 +122,10 @@ class Learner:
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
-        where = (
-            "finished"
-            if self.finished
-            else f"batch {self.batch} of {self.grid.batches}, {self.units_left} units left"
-        )
+        where = "finished"
+        if not self.finished:
+            left = counted(self.units_left, "unit")
+            where = f"batch {self.batch} of {self.grid.batches}, {left} left"
         policy = registry.text(registry.describe(self.policy))
         return f"<Learner: {policy}, {self.problem.actions} actions; {where}>"
 

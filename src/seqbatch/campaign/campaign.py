@@ -18,7 +18,7 @@ from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.report import write_report
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
-from seqbatch.display import paragraph
+from seqbatch.display import counted, paragraph
 
 
 def silent(doing: str, rows: int) -> None:
@@ -129,7 +129,7 @@ class Campaign:
             where = now.condition
             if where == "open":
                 where = f"wave {now.wave} of {len(now.sizes)}"
-            said = f"{where}; {now.assigned:,} units assigned; {now.sequence:,} events"
+            said = f"{where}; {counted(now.assigned, 'unit')}; {counted(now.sequence, 'event')}"
         except Exception as error:  # whatever a damaged store can raise
             said = _failure(error)
         return f"<Campaign {self.name} in {self.store.label}: {said}>"

@@ -7,11 +7,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
 from seqbatch.cli import campaign_views
-from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
+from seqbatch.cli.console import (
+    BAD_INPUT,
+    INTERRUPTED,
+    UNBOUNDED,
+    Json,
+    console,
+    errors,
+    kindly,
+    progress,
+    show,
+)
 from seqbatch.cli.plan import plan
 from seqbatch.display import Table
 from seqbatch.environments.linear import LinearEnvironment
@@ -127,7 +138,8 @@ def reproduce(
             failed = True
             continue
         if not as_json:
-            print(Path(files[wanted][-1]).read_text(encoding="utf-8"))
+            claims = Path(files[wanted][-1]).read_text(encoding="utf-8")
+            print(claims) if UNBOUNDED else console.print(Markdown(claims))
             print(*files[wanted], sep="\n")
     if as_json:
         print(json.dumps(files, indent=1))
@@ -150,10 +162,12 @@ def simulate(
 
     with kindly(), progress(spec.stem) as report:
         comparison = compare(spec, out=out, jobs=jobs, report=report)
-    [table] = comparison.tables()
-    show(table, as_json=as_json)
-    if not as_json:
-        print(*comparison.files, sep="\n")
+    if as_json:
+        print(json.dumps(comparison.summary.to_dicts(), indent=1))
+        return
+    for table in comparison.tables():
+        show(table)
+    print(*comparison.files, sep="\n")
 
 
 def _first_line(kind: type) -> str:

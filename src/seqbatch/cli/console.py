@@ -129,11 +129,14 @@ def _bounds(table: Table, cells: list[list[str]]) -> tuple[list[int], list[int]]
     between lines, long ones also within.
     """
     least, most = [], []
+    names = sum(head in table.words for head in table.columns[: table.keys])
+    # The columns that every part repeats must leave room for others.
+    longest_word = 2 * console.width // (5 * max(names, 1))
     for n, head in enumerate(table.columns):
         column = [row[n] for row in cells]
         longest = max(map(cell_len, column), default=0)
         parts = [part for text in column for part in text.split()]
-        broken = min(max(map(cell_len, parts), default=1), 2 * console.width // 5)
+        broken = min(max(map(cell_len, parts), default=1), longest_word)
         needed = broken if head in table.words else longest
         least.append(max(needed, *(cell_len(part) for part in head.split())))
         most.append(max(longest, cell_len(head)))
@@ -152,10 +155,11 @@ def _parts(least: list[int], keys: int) -> list[list[int]]:
 
 
 def _widths(least: list[int], most: list[int]) -> list[int]:
-    """Share out the room, first to the columns that lack least."""
-    widths, spare = list(least), _room(least) - sum(least)
-    for n in sorted(range(len(least)), key=lambda n: most[n] - least[n]):
-        more = min(most[n] - least[n], max(spare, 0))
+    """Share out the room evenly; what a column does not need is left to those that lack more."""
+    widths, spare = list(least), max(_room(least) - sum(least), 0)
+    order = sorted(range(len(least)), key=lambda n: most[n] - least[n])
+    for place, n in enumerate(order):
+        more = min(most[n] - least[n], spare // (len(order) - place))
         widths[n] += more
         spare -= more
     return widths

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, shown
+from seqbatch.display import Table, counted, shown
 from seqbatch.errors import InvalidGridError
 
 
@@ -75,7 +75,7 @@ class Grid:
             (m, end - size + 1, end, size, f"{size / self.units:.2%}")
             for m, (end, size) in enumerate(zip(self.ends, self.sizes, strict=True), start=1)
         ]
-        title = f"{self.units:,} units in {self.batches:,} batches"
+        title = f"{counted(self.units, 'unit')} in {counted(self.batches, 'batch')}"
         return [Table(title, ("batch", "from", "to", "size", "share"), rows)]
 
     def _repr_html_(self) -> str:

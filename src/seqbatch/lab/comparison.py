@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
-from seqbatch.display import Table, cell, shown
+from seqbatch.display import Table, cell, counted, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
@@ -40,12 +40,14 @@ class Comparison:
     files: tuple[Path, ...]
 
     def tables(self) -> list[Table]:
-        """Return the summary as people see it."""
-        words = ("environment", "policy")
-        columns = (*words, "units", "batches", "trials", "mean", "sd", "low", "high")
-        title = "Regret: mean, standard deviation, 95% interval of the mean"
-        rows = self.summary.select(columns).rows()
-        return [Table(title, columns, rows, words=words, keys=3)]
+        """Return the summary as people see it, one table for each environment."""
+        columns = ("policy", "units", "batches", "trials", "mean", "sd", "low", "high")
+        title = "Regret in {}: mean, standard deviation, 95% interval of the mean"
+        parts = self.summary.partition_by("environment", as_dict=True, maintain_order=True)
+        return [
+            Table(title.format(name), columns, part.select(columns).rows(), ("policy",), keys=2)
+            for (name,), part in parts.items()
+        ]
 
     def chart(self) -> "alt.TopLevelMixin":
         """Return the picture: regret against the horizon, one panel for each environment."""
@@ -55,7 +57,8 @@ class Comparison:
         lines, places = (self.summary[name].n_unique() for name in ("policy", "environment"))
         horizons = ", ".join(map(cell, sorted(set(self.summary["units"]))))
         return (
-            f"<Comparison: {lines} lines in {places} environments at {horizons} units; "
+            f"<Comparison: {counted(lines, 'line')} in {counted(places, 'environment')} at "
+            f"{horizons} units; "
             f"{cell(self.summary['trials'].max())} trials>"
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from seqbatch import display, theory
 from seqbatch.display import Table
+from seqbatch.display import counted as counted
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Plan, Row
@@ -26,16 +27,6 @@ def number(value: float) -> str:
     ('12,346', '0.0123')
     """
     return display.number(value, 3)
-
-
-def counted(count: int, what: str) -> str:
-    """Return a count with its noun.
-
-    >>> counted(1, "batch"), counted(1_200, "unit")
-    ('1 batch', '1,200 units')
-    """
-    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
-    return f"{count:,} {plural}"
 
 
 def short(plan: "Plan") -> str:

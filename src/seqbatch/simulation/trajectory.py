@@ -7,7 +7,7 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.display import Table, number, shown
+from seqbatch.display import Table, counted, number, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -61,7 +61,8 @@ class Trajectory:
     def __repr__(self) -> str:
         batches, actions = self.counts.shape
         return (
-            f"<Trajectory: {self.ends[-1]:,} units in {batches:,} batches, {actions} actions; "
+            f"<Trajectory: {counted(self.ends[-1], 'unit')} in {counted(batches, 'batch')}, "
+            f"{actions} actions; "
             f"regret {number(self.regret[-1])}, reward {number(self.reward[-1])}>"
         )
 

@@ -8,7 +8,7 @@ outcomes to be missing at random. Tests of one action against another are not ma
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.record.store import Event
-from seqbatch.display import Table, cell, with_error
+from seqbatch.display import Table, cell, counted, with_error
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
@@ -27,19 +27,22 @@ def short(status: "Status") -> str:
     """
     units = sum(wave.assigned for wave in status.waves)
     outcomes = sum(wave.observed for wave in status.waves)
-    room = "" if status.left is None else f", room for {status.left:,} more units"
+    room = "" if status.left is None else f", room for {counted(status.left, 'more unit')}"
     where = f"wave {status.wave} of {len(status.waves)}{room}"
     return (
         f"{status.name}: {where if status.condition == 'open' else status.condition}; "
-        f"{units:,} units, {outcomes:,} outcomes; {status.events:,} events"
+        f"{counted(units, 'unit')}, {counted(outcomes, 'outcome')}; "
+        f"{counted(status.events, 'event')}"
     )
 
 
 def heading(status: "Status") -> str:
     """Return what stands above the tables."""
     where = f"wave {status.wave}" if status.condition == "open" else status.condition
-    policy = text(status.policy)
-    return f"Campaign {status.name}: {where}; policy {policy}; {status.events:,} events."
+    return (
+        f"Campaign {status.name}: {where}; policy {text(status.policy)}; "
+        f"{counted(status.events, 'event')}."
+    )
 
 
 def tables(status: "Status") -> list[Table]:
