@@ -187,9 +187,9 @@ class Case:
             isinstance(value, np.ndarray) and value.dtype == wanted and value.shape == shape,
             f"{name} must be {wanted} of shape {shape}; returned {brief(value)}",
         )
-        unknown = np.flatnonzero(~np.isfinite(value).reshape(len(value), -1).all(axis=1))
+        unknown = np.argwhere(~np.isfinite(value))
         if len(unknown):
-            first = int(unknown[0])
+            first = int(unknown[0, 0])
             raise self._broken(
                 f"{name} must be finite; returned {value[first]} for unit {first} of a batch"
             )
