@@ -13,6 +13,8 @@ from typing import Any
 
 #: How many rows of a long table a notebook shows.
 MOST_ROWS = 24
+#: With the cells, not in a style sheet: many a viewer of notebooks takes style sheets away.
+PADDING = "padding: 0.25em 0.75em"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Table:
         heads = _row("th", self.columns, sides)
         body = "".join(_row("td", row, sides) for row in self.cells())
         return (
-            '<table><caption style="caption-side: top; text-align: left; font-weight: bold">'
+            '<table><caption style="caption-side: top; text-align: left; font-weight: bold; '
+            f'{PADDING}">'
             f"{html.escape(self.title)}</caption>"
             f"<thead>{heads}</thead><tbody>{body}</tbody></table>"
         )
@@ -157,7 +160,7 @@ def shown(
 
 def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
     cells = (
-        f'<{tag} style="text-align: {side}">{html.escape(value)}</{tag}>'
+        f'<{tag} style="text-align: {side}; {PADDING}">{html.escape(value)}</{tag}>'
         for value, side in zip(values, sides, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"

@@ -18,7 +18,7 @@ PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #222 }}
 table {{ border-collapse: collapse; margin: 1rem 0 }}
-th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .75rem }}
+th, td {{ border-bottom: 1px solid #ccc }}
 iframe {{ width: 100%; height: 26rem; border: 0 }}
 </style></head><body><h1>{title}</h1>{body}</body></html>
 """
