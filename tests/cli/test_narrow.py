@@ -116,6 +116,10 @@ def test_campaigns(folder):
     shown = run("campaign", "show-event", LONG, folder=folder)
     holds_names(shown, [*NAMES, *(event.kind for event in events), events[0].at[:10]])
     run("campaign", "show-event", LONG, "1", folder=folder)
+    stranger = "a-unit-that-nobody-has-heard-of"
+    (folder / "o.csv").write_text(f"id,y\n{stranger},1\n{stranger},2\n", encoding="utf-8")
+    held = run("campaign", "record", LONG, "o.csv", folder=folder, code=1)
+    holds_names(held, [stranger, "quarantined"])
     assert "90 decisions" in " ".join(run("campaign", "verify", LONG, folder=folder).split())
 
 
