@@ -18,7 +18,7 @@ def test_a_plan_in_words_and_tables(tmp_path):
     assert "online" in text
     assert "If the true effect differs from the assumed one" in text
     page = out.read_text(encoding="utf-8")
-    assert all(part in page for part in ("<svg", "gain earned", "Assumed: 3 features"))
+    assert all(part in page for part in ("image/svg+xml", "gain earned", "Assumed: 3 features"))
     values = json.loads(run(*SMALL, "--features", "3", "--json").stdout)
     assert sum(values["sizes"]) == 5_000
     assert values["table"][-1]["batches"] is None

@@ -183,8 +183,8 @@ def test_a_class_beside_the_spec_is_found(tmp_path):
     spec = written(tmp_path / "spec.toml", SPEC.replace("seqbatch.policies.RBGL", "mine_beside.Own")
                    .replace("ridge = 2.0", ""))  # fmt: skip
     for _ in range(2):
-        summary, _ = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert "mine" in set(summary["policy"])
+        made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert "mine" in set(made.summary["policy"])
 
 
 def written(path, text):
@@ -194,10 +194,10 @@ def written(path, text):
 
 def test_a_comparison_of_ones_own(tmp_path):
     spec = written(tmp_path / "spec.toml", SPEC)
-    summary, files = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert len(summary) == 4
-    assert set(summary["policy"]) == {"greedy", "mine"}
-    assert all(file.exists() for file in files)
+    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert len(made.summary) == 4
+    assert set(made.summary["policy"]) == {"greedy", "mine"}
+    assert all(file.exists() for file in made.files)
     assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
 
 
