@@ -6,13 +6,22 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint docs bench torture requirements clean
+.PHONY: demo test test-fast lint docs bench torture requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
+# One worker per core and one thread per worker: threads of several workers would only wait for one another.
+JOBS ?= logical
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
 test: .venv/ready
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# The inner loop. CONTRIBUTING.md says what it leaves out.
+test-fast: .venv/ready
+	$(PYTEST) -m "not slow"
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .

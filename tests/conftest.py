@@ -1,5 +1,6 @@
 """Settings that all tests share, and the two stores that campaigns are tested on."""
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -15,9 +16,20 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 
+def pytest_configure(config):
+    """Give every parallel worker, and the processes it starts, compiled kernels of its own.
+
+    Numba reads the index of its cache, adds a line and writes it back: workers that compile at the
+    same time could number two kernels alike, and load one for the other.
+    """
+    if hasattr(config, "workerinput"):
+        folder = config.rootpath / ".pytest_cache" / "kernels" / config.workerinput["workerid"]
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
 @pytest.fixture(scope="session")
-def postgres():
-    """Run a PostgreSQL of its own on a socket; skip where none can start."""
+def postgres(tmp_path_factory):
+    """Run a PostgreSQL of its own on a socket, one per worker; skip where none can start."""
     pytest.importorskip("psycopg")
     # The server runs as another user where the tests run as root: it must reach its folder.
     folder = Path(tempfile.mkdtemp(prefix="seqbatch-pg-"))
@@ -26,8 +38,11 @@ def postgres():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import pgserver
+            from fasteners import InterProcessLock
 
-            server = pgserver.get_server(folder / "data", cleanup_mode="stop")
+            # One after the other: the first of all adds that user, which two cannot do at once.
+            with InterProcessLock(tmp_path_factory.getbasetemp().parent / "postgres.lock"):
+                server = pgserver.get_server(folder / "data", cleanup_mode="stop")
     except Exception as error:
         shutil.rmtree(folder, ignore_errors=True)
         pytest.skip(f"no PostgreSQL can be started here: {error}")

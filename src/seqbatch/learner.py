@@ -16,6 +16,7 @@ from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
@@ -82,6 +83,9 @@ class Learner:
     >>> learner.observe([0.0, 0.0, 1.0, 0.0])
     >>> learner.batch, learner.units_left
     (2, 4)
+    >>> learner  # doctest: +NORMALIZE_WHITESPACE
+    <Learner: RBGL(first = uniform, ties = lowest, unknown = zero, ridge = 1.0), 2 actions;
+    batch 2 of 2, 4 units left>
     >>> learner.assign(np.ones((4, 1))).actions
     array([0, 0, 0, 0])
     """
@@ -118,12 +122,32 @@ class Learner:
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
-        where = (
-            "finished"
-            if self.finished
-            else f"batch {self.batch} of {self.grid.batches}, {self.units_left} units left in it"
-        )
-        return f"<Learner: {self.policy}, {where}>"
+        where = "finished"
+        if not self.finished:
+            left = counted(self.units_left, "unit")
+            where = f"batch {self.batch} of {self.grid.batches}, {left} left"
+        policy = registry.text(registry.describe(self.policy))
+        return f"<Learner: {policy}, {self.problem.actions} actions; {where}>"
+
+    def tables(self) -> list[Table]:
+        """Return the batches: their sizes, how many units are assigned, and which are closed."""
+        rows = [
+            (batch, size, self._assigned(batch), self._stage(batch))
+            for batch, size in enumerate(self.grid.sizes, start=1)
+        ]
+        return [Table("Batches", ("batch", "size", "assigned", "state"), rows, words=("state",))]
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.tables())
+
+    def _assigned(self, batch: int) -> int:
+        whole = self.problem.size(batch) if batch < self._batch else 0
+        return self._waiting if batch == self._batch else whole
+
+    def _stage(self, batch: int) -> str:
+        if batch == self._batch:
+            return "open" if self.units_left else "waits for outcomes"
+        return "closed" if batch < self._batch else "to come"
 
     @property
     def batch(self) -> int:

@@ -1,6 +1,5 @@
 """What all pictures share: a colour for each policy, axes that fit, and how charts are saved."""
 
-import io
 import math
 from collections.abc import Iterable
 from itertools import product
@@ -72,10 +71,3 @@ def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
     with atomically(path) as partial:
         chart.save(partial, format=ending, scale_factor=scale, inline=ending == "html")
     return path
-
-
-def svg(chart: "alt.TopLevelMixin") -> str:
-    """Return a chart as an SVG element, to stand in a page."""
-    buffer = io.StringIO()
-    chart.save(buffer, format="svg")
-    return buffer.getvalue()

@@ -180,6 +180,13 @@ def _warm():
 
     import pyarrow as pa
 
+    # What a call imports late, each child would import again: most of the time of a close.
+    import scipy.stats  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        import psycopg  # noqa: F401
+        import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401
+
     from seqbatch.campaign import Campaign
     from seqbatch.storage import open_store
     from tests.campaign.instances import SPEC

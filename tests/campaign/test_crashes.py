@@ -27,6 +27,7 @@ def nursery():
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("call", CALLS)
@@ -48,6 +49,7 @@ def test_killed_at_a_point(stages, nursery, tmp_path, call, step, when):
         assert kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_killed_at_any_moment(stages, nursery, tmp_path, call):
     """Eighteen kills of each call that hit it while it ran."""
@@ -84,6 +86,7 @@ def faulty(tmp_path_factory):
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["disk full", "broken disk"])
 @pytest.mark.parametrize("call", CALLS)
 def test_writes_that_fail(stages, faulty, tmp_path, call, code):
@@ -119,6 +122,7 @@ def test_verify_after_a_crash(stages, nursery, tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_killed_on_postgresql(postgres_url, nursery, tmp_path):
     """The same on a server: it sees a client vanish, and forgets what was not committed."""
     store = open_store(postgres_url)

@@ -40,6 +40,7 @@ def one_action_each(folder):
     return pl.concat([a, b]).unique(subset="id")
 
 
+@pytest.mark.slow
 def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
     """Both hand over the same units, record the same outcomes and close the same wave."""
     store = open_store(store_url)
@@ -78,6 +79,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
     store.close()
 
 
+@pytest.mark.slow
 def test_units_that_overlap(store_url, nursery, files):
     store = open_store(store_url)
     for race in range(10):
@@ -94,6 +96,7 @@ def test_units_that_overlap(store_url, nursery, files):
     store.close()
 
 
+@pytest.mark.slow
 def test_assigning_while_closing(store_url, nursery, files):
     store = open_store(store_url)
     waves = set()

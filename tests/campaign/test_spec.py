@@ -153,7 +153,7 @@ def test_a_plan_says_the_sizes_and_the_policy():
     assert len(sizes) == 2
     assert policy["first"] == "uniform"
     for wrong, message in (
-        ("plan = {units = 900, actions = 3}", "actions comes from the declaration itself"),
+        ("plan = {units = 900, actions = 3}", "actions comes from the spec itself"),
         ("plan = {units = 900, colour = 3}", r"grid\.plan must be arguments of plan\(\)"),
         ("plan = {units = 2}", r"grid\.plan: units must be at least"),
     ):

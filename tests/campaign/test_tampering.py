@@ -100,6 +100,7 @@ def test_one_byte_in_any_column_is_named(sound, tmp_path, table, column):
         assert named & {owner, owner + 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0.0, 0.1, 0.3, 0.6, 0.9, 1.0])
 @pytest.mark.parametrize(("table", "column"), [
     ("unit_chunks", "given"), ("unit_chunks", "decided"), ("outcome_chunks", "rows"),

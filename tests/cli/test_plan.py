@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import polars as pl
+import pytest
 
 from tests.cli.test_cli import run
 
@@ -17,12 +18,13 @@ def test_a_plan_in_words_and_tables(tmp_path):
     assert "online" in text
     assert "If the true effect differs from the assumed one" in text
     page = out.read_text(encoding="utf-8")
-    assert all(part in page for part in ("<svg", "gain earned", "Assumed: 3 features"))
+    assert all(part in page for part in ("image/svg+xml", "gain earned", "Assumed: 3 features"))
     values = json.loads(run(*SMALL, "--features", "3", "--json").stdout)
     assert sum(values["sizes"]) == 5_000
     assert values["table"][-1]["batches"] is None
 
 
+@pytest.mark.slow
 def test_a_plan_from_a_sample(tmp_path):
     rng = np.random.default_rng(1)
     table = pl.DataFrame(
@@ -40,6 +42,7 @@ def test_a_plan_from_a_sample(tmp_path):
     assert "each of features must be one of the file's columns" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_waves_and_prior_and_worst_case():
     text = run(
         *SMALL, "--features", "2", "--waves", "1000,4000", "--effect", "0.1", "--effect", "0.4"

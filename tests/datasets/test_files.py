@@ -71,14 +71,15 @@ def test_an_unchanged_file_is_hashed_once_and_a_changed_one_again(folder, monkey
     assert reads == [path, path]
 
 
-def test_without_the_variable_two_folders_are_looked_in(tmp_path, monkeypatch):
+def test_without_the_variable_data_is_looked_in_and_no_other_folder(tmp_path, monkeypatch):
     monkeypatch.delenv(files.VARIABLE, raising=False)
     here = tmp_path / "work"
     (here / "data").mkdir(parents=True)
     monkeypatch.chdir(here)
-    (here / "data" / "toy.csv").write_bytes(b"later")
+    beside = tmp_path / "shared" / "data"
+    beside.mkdir(parents=True)
+    (beside / "toy.csv").write_bytes(b"not this one")
+    with pytest.raises(files.MissingDatasetError):
+        files.find(["toy.csv"])
+    (here / "data" / "toy.csv").write_bytes(b"this one")
     assert files.find(["toy.csv"]) == Path("data") / "toy.csv"
-    shared = tmp_path / "shared" / "data"
-    shared.mkdir(parents=True)
-    (shared / "toy.csv").write_bytes(b"first")
-    assert files.find(["toy.csv"]).read_bytes() == b"first"

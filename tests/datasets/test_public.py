@@ -132,6 +132,7 @@ def test_real_mushroom():
     assert (environment.actions, environment.dim, environment.units) == (2, 117, 100)
 
 
+@pytest.mark.slow
 def test_real_covertype():
     data = real(covertype)
     assert data.features.shape == (581_012, 54)

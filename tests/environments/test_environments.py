@@ -146,6 +146,7 @@ def test_adversary_hides_the_payoff_until_each_batch_is_over(ends, dim):
     assert gap == pytest.approx(theory.adversarial_lower_bound_on(ends, dim=dim))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [3, 20], ids=["M below d/2", "M above d/2"])
 @pytest.mark.parametrize(
     "policy",

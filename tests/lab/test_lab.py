@@ -50,6 +50,7 @@ def labelled(monkeypatch):
     monkeypatch.setattr(figure1, "QUICK", sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["mushroom", "covertype"])
 def test_figure_1(dataset, labelled, tmp_path):  # noqa: ARG001
     files = reproduce(Figure1(dataset), Options(out=tmp_path, quick=True))
@@ -71,6 +72,7 @@ def test_figure_1_reads_m_both_ways():
     assert text.grid(581_012, 378).batches == 4_821
 
 
+@pytest.mark.slow
 def test_figure_2(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 2_000, 4_000))
     seen = []
@@ -85,6 +87,7 @@ def test_figure_2(tmp_path, monkeypatch):
     assert seen[-1] == Progress(8, 8, 8)
 
 
+@pytest.mark.slow
 def test_planned_grids_lose_less_than_the_papers_policies_at_every_horizon(tmp_path):
     horizons = (50_000, 75_000, 100_000)
     lines = Figure2().lines(horizons)
@@ -180,8 +183,8 @@ def test_a_class_beside_the_spec_is_found(tmp_path):
     spec = written(tmp_path / "spec.toml", SPEC.replace("seqbatch.policies.RBGL", "mine_beside.Own")
                    .replace("ridge = 2.0", ""))  # fmt: skip
     for _ in range(2):
-        summary, _ = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert "mine" in set(summary["policy"])
+        made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert "mine" in set(made.summary["policy"])
 
 
 def written(path, text):
@@ -191,10 +194,10 @@ def written(path, text):
 
 def test_a_comparison_of_ones_own(tmp_path):
     spec = written(tmp_path / "spec.toml", SPEC)
-    summary, files = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert len(summary) == 4
-    assert set(summary["policy"]) == {"greedy", "mine"}
-    assert all(file.exists() for file in files)
+    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    assert len(made.summary) == 4
+    assert set(made.summary["policy"]) == {"greedy", "mine"}
+    assert all(file.exists() for file in made.files)
     assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
 
 

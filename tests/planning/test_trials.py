@@ -86,6 +86,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "actions", "sizes", "noise", "spread"), SHARED)
 def test_shared_trials_lose_what_the_policy_loses(dim, actions, sizes, noise, spread):
     world = World(dim=dim, actions=actions, noise=noise, spread=spread)
@@ -108,6 +109,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("actions", "features", "sizes", "noise", "spread"), BLOCKS)
 def test_block_trials_lose_what_the_policy_loses(actions, features, sizes, noise, spread):
     world = World(dim=1 + features, actions=actions, layout="block", noise=noise, spread=spread)
@@ -235,6 +237,7 @@ def test_least_squares_has_nearly_the_least_norm():
     np.testing.assert_allclose(theta, np.linalg.pinv(rows) @ rewards, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [

@@ -52,6 +52,7 @@ def test_every_run_is_in_the_table(table):
     assert (table["regret"] > 0).all()
 
 
+@pytest.mark.slow
 def test_two_processes_or_a_given_executor_give_the_same_bytes(table, tmp_path):
     sweep(**arguments(), out=tmp_path / "two", jobs=2)
     with ThreadPoolExecutor(2) as pool:
@@ -99,6 +100,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_and_resumed_it_ends_in_the_same_bytes(jobs, tmp_path):
     script = tmp_path / "run.py"
@@ -163,6 +165,7 @@ def test_slopes():
     assert abs(noisy["slope"][0] - 0.5) < 4 * spread
 
 
+@pytest.mark.slow
 def test_the_error_of_a_slope_is_right_for_skewed_values():
     """Against the spread of the slope over many repetitions of the whole."""
     random = np.random.default_rng(1)

@@ -19,10 +19,15 @@ from seqbatch.campaign.views.report import write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.display import counted, paragraph
 
 
 def silent(doing: str, rows: int) -> None:
     """Report nothing."""
+
+
+def _failure(error: Exception) -> str:
+    return f"cannot be read: {type(error).__name__}: {error}"
 
 
 class Campaign:
@@ -62,8 +67,10 @@ class Campaign:
     4
     >>> campaign.close().observed
     {'none': 2, 'mail': 2}
-    >>> campaign.status().wave
-    2
+    >>> campaign.status()
+    <Status of spring: wave 2 of 2, room for 4 more units; 4 units, 4 outcomes; 4 events>
+    >>> campaign.status().waves[0]
+    Wave(wave=1, size=4, assigned=4, observed=4, closed=True)
     >>> folder.cleanup()
     """
 
@@ -115,6 +122,24 @@ class Campaign:
         campaign = cls(store, name, who=who, clock=clock)
         campaign.situation()
         return campaign
+
+    def __repr__(self) -> str:
+        """Say where the campaign stands, or why that cannot be said."""
+        try:
+            now = self.situation()
+            where = now.condition
+            if where == "open":
+                where = f"wave {now.wave} of {len(now.sizes)}"
+            said = f"{where}; {counted(now.assigned, 'unit')}; {counted(now.sequence, 'event')}"
+        except Exception as error:  # whatever a damaged store can raise
+            said = _failure(error)
+        return f"<Campaign {self.name} in {self.store.label}: {said}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.status()._repr_html_()
+        except Exception as error:
+            return paragraph(f"Campaign {self.name} in {self.store.label}: {_failure(error)}")
 
     def situation(self) -> Situation:
         """Return where the campaign stands."""

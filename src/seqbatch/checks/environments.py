@@ -1,23 +1,50 @@
 """Rules that every environment keeps."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from seqbatch.core import Contexts, Problem
+from seqbatch.checks.report import CheckReport, brief, named, rule, said
+from seqbatch.core import Contexts, Layout, Problem
 from seqbatch.environments import BLOCK, Block, Environment
+from seqbatch.environments.base import Instance
 from seqbatch.errors import SeqbatchError
+
+ARRAYS = ("contexts", "means", "noise", "draws")
+PARTS = ("actions", "dim", "layout", "units", "instance")
 
 
 class EnvironmentCheckError(SeqbatchError, AssertionError):
     """An environment broke a rule that every environment keeps."""
 
 
+@rule(EnvironmentCheckError)
+def check_description(environment: Environment) -> None:
+    """It has actions, dim, layout, units and instance, and they say what there is."""
+    lacking = [name for name in PARTS if not hasattr(environment, name)]
+    _require(
+        not lacking,
+        environment,
+        f"an environment must have {', '.join(PARTS)}; it has no {' and no '.join(lacking)}",
+    )
+    for name, least in (("actions", 2), ("dim", 1)):
+        _require_count(environment, name, least)
+    if environment.units is not None:
+        _require_count(environment, "units", 1)
+    layouts = get_args(Layout)
+    _require(
+        environment.layout in layouts,
+        environment,
+        f"layout must be one of {', '.join(layouts)}; it is {brief(environment.layout)}",
+    )
+
+
+@rule(EnvironmentCheckError)
 def check_shapes(environment: Environment) -> None:
     """Blocks have the layout's shapes, finite numbers, and draws in [0, 1)."""
-    block = environment.instance(SeedSequence(1)).block(0)
+    block = _block(environment, _instance(environment, 1), 0)
     n, K, dim = len(block), environment.actions, environment.dim
     _require(
         n == min(BLOCK, environment.units or BLOCK),
@@ -33,23 +60,27 @@ def check_shapes(environment: Environment) -> None:
     for name, shape in wanted.items():
         array = getattr(block, name)
         _require(
-            array.shape == shape and array.dtype == np.float64 and np.isfinite(array).all(),
+            array.shape == shape and array.dtype == np.float64,
             environment,
-            f"{name} must be finite float64 of shape {shape}; it has {array.dtype} {array.shape}",
+            f"{name} must be float64 of shape {shape}; it is {brief(array)}",
         )
+        wrong = array[~np.isfinite(array)]
+        _require(not len(wrong), environment, f"{name} must be finite; they hold {wrong[:1]}")
+    low, high = block.draws.min(), block.draws.max()
     _require(
-        block.draws.min() >= 0 and block.draws.max() < 1,
+        low >= 0 and high < 1,
         environment,
-        "draws must lie in [0, 1)",
+        f"draws must lie in [0, 1); they go from {low:g} to {high:g}",
     )
 
 
+@rule(EnvironmentCheckError)
 def check_means(environment: Environment) -> None:
     """Means are <x, theta> wherever there is a theta."""
-    instance = environment.instance(SeedSequence(2))
+    instance = _instance(environment, 2)
     if instance.theta is None:
         return
-    block = instance.block(0)
+    block = _block(environment, instance, 0)
     problem = Problem(
         ends=(1,),
         actions=environment.actions,
@@ -64,13 +95,13 @@ def check_means(environment: Environment) -> None:
     )
 
 
+@rule(EnvironmentCheckError)
 def check_determinism(environment: Environment) -> None:
     """The same seed gives the same instance and units; blocks come in any order."""
-    forward = environment.instance(SeedSequence(3))
-    backward = environment.instance(SeedSequence(3))
+    forward, backward = _instance(environment, 3), _instance(environment, 3)
     last = 0 if environment.units and environment.units <= BLOCK else 1
-    first = [forward.block(index) for index in range(last + 1)]
-    second = [backward.block(index) for index in reversed(range(last + 1))][::-1]
+    first = [_block(environment, forward, index) for index in range(last + 1)]
+    second = [_block(environment, backward, index) for index in reversed(range(last + 1))][::-1]
     _require(
         all(map(_equal, first, second)),
         environment,
@@ -78,40 +109,46 @@ def check_determinism(environment: Environment) -> None:
     )
 
 
+@rule(EnvironmentCheckError)
 def check_seeds_differ(environment: Environment) -> None:
     """Other seeds, and other blocks, give other draws."""
-    blocks = [environment.instance(SeedSequence(4, spawn_key=(k,))).block(0) for k in range(2)]
+    blocks = [_block(environment, _instance(environment, 4, k), 0) for k in range(2)]
     _require(
         not np.array_equal(blocks[0].draws, blocks[1].draws),
         environment,
         "two seeds must not give the same draws",
     )
     if environment.units is None:
-        instance = environment.instance(SeedSequence(4))
+        instance = _instance(environment, 4)
+        first, second = (_block(environment, instance, index) for index in range(2))
         _require(
-            not np.array_equal(instance.block(0).contexts, instance.block(1).contexts),
+            not np.array_equal(first.contexts, second.contexts),
             environment,
             "two blocks must not hold the same units",
         )
 
 
+@rule(EnvironmentCheckError)
 def check_no_shared_memory(environment: Environment) -> None:
     """Changing a block changes no later one."""
-    instance = environment.instance(SeedSequence(5))
-    names = ("contexts", "means", "noise", "draws")
-    before = instance.block(0)
-    kept = {name: getattr(before, name).copy() for name in names}
-    for name in names:
-        getattr(before, name)[...] = 0.5
-    for name in names:
+    instance = _instance(environment, 5)
+    before = _block(environment, instance, 0)
+    kept = {name: getattr(before, name).copy() for name in ARRAYS}
+    for name in ARRAYS:
+        # An array that cannot be written to may be shared.
+        if getattr(before, name).flags.writeable:
+            getattr(before, name)[...] = 0.5
+    after = _block(environment, instance, 0)
+    for name in ARRAYS:
         _require(
-            np.array_equal(getattr(instance.block(0), name), kept[name]),
+            np.array_equal(getattr(after, name), kept[name]),
             environment,
             f"a block's {name} must not be shared with later blocks",
         )
 
 
 ENVIRONMENT_CHECKS: tuple[Callable[[Environment], None], ...] = (
+    check_description,
     check_shapes,
     check_means,
     check_determinism,
@@ -120,17 +157,74 @@ ENVIRONMENT_CHECKS: tuple[Callable[[Environment], None], ...] = (
 )
 
 
-def check_environment(environment: Environment) -> None:
-    """Run every check on an environment."""
+def check_environment(environment: Environment) -> CheckReport:
+    """Run every check on an environment.
+
+    Returns
+    -------
+    CheckReport
+        The rules that it keeps, to be printed.
+
+    Raises
+    ------
+    EnvironmentCheckError
+        Where a rule is broken; the message says which one, and what was returned.
+    """
     for check in ENVIRONMENT_CHECKS:
         check(environment)
+    return CheckReport.of(environment, ENVIRONMENT_CHECKS)
+
+
+def _instance(environment: Environment, seed: int, *key: int) -> Instance:
+    made = _called(environment, "instance", environment.instance, SeedSequence(seed, spawn_key=key))
+    _require(
+        isinstance(made, Instance),
+        environment,
+        f"instance must return an object with theta and block; returned {brief(made)}",
+    )
+    return made  # type: ignore[no-any-return]
+
+
+def _block(environment: Environment, instance: Instance, index: int) -> Block:
+    block = _called(environment, "block", instance.block, index)
+    _require(
+        isinstance(block, Block), environment, f"block must return a Block; returned {brief(block)}"
+    )
+    for name in ARRAYS:
+        array = getattr(block, name)
+        _require(
+            isinstance(array, np.ndarray),
+            environment,
+            f"{name} must be an array; it is {brief(array)}",
+        )
+    return block  # type: ignore[no-any-return]
+
+
+def _called(
+    environment: Environment, name: str, function: Callable[..., Any], argument: object
+) -> Any:
+    try:
+        return function(argument)
+    except Exception as error:
+        raise EnvironmentCheckError(
+            f"{named(environment)}: {name} must take what every environment takes, and raise "
+            f"nothing. {said(error)}."
+        ) from error
 
 
 def _equal(left: Block, right: Block) -> bool:
-    names = ("contexts", "means", "noise", "draws")
-    return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in names)
+    return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ARRAYS)
+
+
+def _require_count(environment: Environment, name: str, least: int) -> None:
+    value = getattr(environment, name)
+    _require(
+        isinstance(value, int | np.integer) and value >= least,
+        environment,
+        f"{name} must be a whole number of at least {least}; it is {brief(value)}",
+    )
 
 
 def _require(condition: Any, environment: Environment, complaint: str) -> None:
     if not condition:
-        raise EnvironmentCheckError(f"{type(environment).__name__}: {complaint}")
+        raise EnvironmentCheckError(f"{named(environment)}: {complaint}")

@@ -2,16 +2,29 @@
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
 from seqbatch.cli import campaign_views
-from seqbatch.cli.console import BAD_INPUT, INTERRUPTED, Json, errors, kindly, progress, show
+from seqbatch.cli.console import (
+    BAD_INPUT,
+    INTERRUPTED,
+    UNBOUNDED,
+    Json,
+    console,
+    errors,
+    kindly,
+    progress,
+    show,
+)
 from seqbatch.cli.plan import plan
+from seqbatch.display import Table
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.grids import GridRule
 from seqbatch.policies import registry
@@ -46,7 +59,8 @@ app.command()(plan)
 def list_policies(as_json: Json = False) -> None:
     """List the policies, with their parameters and defaults."""
     rows = [[name, _first_line(kind), _parameters(kind)] for name, kind in registry.kinds().items()]
-    show("Policies", ["policy", "what it is", "parameters"], rows, as_json)
+    columns = ("policy", "what it is", "parameters")
+    show(Table("Policies", columns, rows, words=columns), as_json=as_json)
 
 
 @app.command("environments")
@@ -59,7 +73,8 @@ def list_environments(as_json: Json = False) -> None:
         and hasattr(kind, "instance")
         and kind not in (LinearEnvironment, families.Environment)
     ]
-    show("Environments", ["environment", "what it is", "parameters"], rows, as_json)
+    columns = ("environment", "what it is", "parameters")
+    show(Table("Environments", columns, rows, words=columns), as_json=as_json)
 
 
 @app.command()
@@ -84,16 +99,8 @@ def grid(
     with kindly():
         number: int | str = int(batches) if batches.isdigit() else batches
         made = GridRule(kind=kind, batches=number, scale=scale).grid(units, dim)
-        rows = [
-            [m, end - size + 1, end, size, f"{size / units:.2%}"]
-            for m, (end, size) in enumerate(zip(made.ends, made.sizes, strict=True), start=1)
-        ]
-        show(
-            f"{kind} grid: {made.units:,} units in {made.batches:,} batches",
-            ["batch", "from", "to", "size", "share"],
-            rows,
-            as_json,
-        )
+        [table] = made.tables()
+        show(replace(table, title=f"{kind} grid: {table.title}"), as_json=as_json)
 
 
 @app.command()
@@ -131,7 +138,8 @@ def reproduce(
             failed = True
             continue
         if not as_json:
-            print(Path(files[wanted][-1]).read_text(encoding="utf-8"))
+            claims = Path(files[wanted][-1]).read_text(encoding="utf-8")
+            print(claims) if UNBOUNDED else console.print(Markdown(claims))
             print(*files[wanted], sep="\n")
     if as_json:
         print(json.dumps(files, indent=1))
@@ -153,15 +161,13 @@ def simulate(
     from seqbatch.lab.comparison import compare
 
     with kindly(), progress(spec.stem) as report:
-        summary, files = compare(spec, out=out, jobs=jobs, report=report)
-    columns = ["environment", "policy", "units", "batches", "trials", "mean", "sd", "low", "high"]
-    rows = [
-        [f"{v:.5g}" if isinstance(v, float) and not as_json else v for v in row]
-        for row in summary.select(columns).iter_rows()
-    ]
-    show("Regret: mean, standard deviation, 95% interval of the mean", columns, rows, as_json)
-    if not as_json:
-        print(*files, sep="\n")
+        comparison = compare(spec, out=out, jobs=jobs, report=report)
+    if as_json:
+        print(json.dumps(comparison.summary.to_dicts(), indent=1))
+        return
+    for table in comparison.tables():
+        show(table)
+    print(*comparison.files, sep="\n")
 
 
 def _first_line(kind: type) -> str:

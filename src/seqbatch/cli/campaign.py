@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, show
+from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, say, show
+from seqbatch.display import Table
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
@@ -50,11 +51,6 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
             yield Campaign.open(name, store=base, who=who)
         finally:
             base.close()
-
-
-def say(text: str) -> None:
-    """Print a line for people."""
-    console.print(text, markup=False, highlight=False)
 
 
 def dump(value: Any) -> None:
@@ -202,13 +198,9 @@ def record(
             )
             say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
-            columns = ["line", "unit", "verdict", "reason"]
-            show(
-                "Held rows (the first ones)",
-                columns,
-                [list(r) for r in result.held],
-                False,
-            )
+            columns = ("line", "unit", "verdict", "reason")
+            title = "Held rows (the first ones)"
+            show(Table(title, columns, result.held, words=columns[1:], keys=2))
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
 
@@ -245,8 +237,9 @@ def _show_closed(result: "Closed") -> None:
         seen = result.observed[action]
         missing = f"{1 - seen / units:.1%}" if units else ""
         rows.append([action, units, f"{result.expected[action]:,.1f}", seen, missing])
-    columns = ["action", "units", "expected", "outcomes", "missing"]
-    show(f"Wave {result.wave} closed (event {result.event})", columns, rows, False)
+    columns = ("action", "units", "expected", "outcomes", "missing")
+    title = f"Wave {result.wave} closed (event {result.event})"
+    show(Table(title, columns, rows, words=("action",)))
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:

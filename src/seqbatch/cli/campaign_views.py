@@ -1,15 +1,14 @@
 """The commands that look at a campaign and change nothing."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Format, Name, Where, app, dump, opened, say
-from seqbatch.cli.console import FOUND, Json, kindly, show
-from seqbatch.policies import registry
+from seqbatch.cli.campaign import STORE, Format, Name, Where, app, dump, opened
+from seqbatch.cli.console import FOUND, Json, kindly, say, show
+from seqbatch.display import Table
 
 __all__ = ["app"]
 
@@ -34,45 +33,13 @@ def status(
     if as_json:
         dump(asdict(now))
         return
-    where = f"wave {now.wave}" if now.condition == "open" else now.condition
-    say(f"Campaign {now.name}: {where}; policy {registry.text(now.policy)}; {now.events} events.")
-    rows: list[list[Any]] = [
-        [
-            wave.wave,
-            "open-ended" if wave.size is None else f"{wave.size:,}",
-            wave.assigned,
-            wave.observed,
-            "closed" if wave.closed else "open" if wave.wave == now.wave else "to come",
-        ]
-        for wave in now.waves
-    ]
-    show("Waves", ["wave", "size", "assigned", "outcomes", "state"], rows, False)
-    named = {row.action: f"{row.action} (control)" for row in now.actions}
-    named |= {row.action: row.action for row in now.actions if row.action != now.control}
-    rows = [
-        [row.wave, named[row.action], row.units, row.randomised, row.outcomes]
-        for row in now.actions
-    ]
-    show("Assigned", ["wave", "action", "units", "randomised", "outcomes"], rows, False)
-    rows = [
-        [
-            row.wave, named[row.action], _number(row.mean), _with_error(row.weighted, row.error),
-            *([_with_error(row.difference, row.difference_error)] if now.control else []),
-        ]
-        for row in now.actions
-    ]  # fmt: skip
-    columns = ["wave", "action", "mean", "weighted mean ± se"]
-    if now.control:
-        columns += ["less control ± se"]
-    show("Observed", columns, rows, False)
-    if now.conflicts or now.quarantined:
-        say(
-            f"Held rows so far (resubmitted rows count again): {now.conflicts:,} conflicts, "
-            f"{now.quarantined:,} quarantined."
-        )
-    for note in now.notes:
-        say(f"Note: {note}.")
-    say(f"State {now.state}")
+    from seqbatch.campaign.views.words import heading, remarks
+
+    say(heading(now))
+    for table in now.tables():
+        show(table)
+    for remark in remarks(now):
+        say(remark)
 
 
 @app.command("list")
@@ -90,7 +57,8 @@ def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
             rows.append([name, now.condition, wave, len(now.sizes), now.assigned, now.sequence])
         label = base.label
         base.close()
-    show(label, ["campaign", "condition", "wave", "waves", "units", "events"], rows, as_json)
+    columns = ("campaign", "condition", "wave", "waves", "units", "events")
+    show(Table(label, columns, rows, words=columns[:2]), as_json=as_json)
 
 
 @app.command("show-event")
@@ -110,11 +78,13 @@ def show_event(
     if number is not None:
         dump(asdict(events[number - 1]))
         return
-    rows = [
-        [e.sequence, e.kind, e.at, e.who, e.why, json.dumps(e.counts, ensure_ascii=False)]
-        for e in events
-    ]
-    show(f"Events of {name}", ["event", "kind", "at", "who", "why", "counts"], rows, as_json)
+    if as_json:
+        keys = ("kind", "at", "who", "why", "counts")
+        dump([{"event": e.sequence} | {key: getattr(e, key) for key in keys} for e in events])
+        return
+    from seqbatch.campaign.views.words import events_table
+
+    show(events_table(name, events))
 
 
 @app.command()
@@ -214,11 +184,3 @@ def report(
         dump({"files": [str(file) for file in files]})
     else:
         say("\n".join(str(file) for file in files))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
-
-
-def _with_error(value: float | None, error: float | None) -> str:
-    return _number(value) if error is None else f"{_number(value)} ± {error:.2g}"

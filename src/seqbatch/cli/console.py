@@ -3,21 +3,24 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
+from seqbatch.display import Table
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
-# A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
+#: A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
+UNBOUNDED = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+console = Console(width=200 if UNBOUNDED else None)
 errors = Console(stderr=True, soft_wrap=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -92,24 +95,76 @@ def counting() -> Iterator[Callable[[str, int], None]]:
         yield report
 
 
-def show(
-    title: str, columns: list[str], rows: list[list[Any]], as_json: bool, *, right: bool = False
-) -> None:
-    """Print a table, for people or for scripts; numbers stand to the right, or all cells."""
+def say(text: str) -> None:
+    """Print a line for people."""
+    console.print(text, markup=False, highlight=False)
+
+
+def show(table: Table, *, as_json: bool = False) -> None:
+    """Print a table, for people or for scripts; as several where the terminal is too narrow."""
     if as_json:
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=1))
+        named = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        print(json.dumps(named, indent=1))
         return
-    # Names and reasons are shown as they are: a bracket in one is no markup.
-    table = Table(title=Text(title, style="table.title"), title_justify="left")
-    for index, column in enumerate(columns):
-        numeric = right or (bool(rows) and isinstance(rows[0][index], int | float))
-        # Text may take several lines; a number that is cut would be another number.
-        table.add_column(
-            Text(column),
-            justify="right" if numeric else "left",
-            no_wrap=numeric,
-            overflow="ellipsis" if numeric else "fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
-    console.print(table)
+    cells = table.cells()
+    least, most = _bounds(table, cells)
+    for place, part in enumerate(_parts(least, table.keys)):
+        widths = _widths([least[n] for n in part], [most[n] for n in part])
+        title = f"{table.title} (continued)" if place else table.title
+        # Names and reasons are shown as they are: a bracket in one is no markup.
+        printed = Grid(title=Text(title, style="table.title"), title_justify="left")
+        for n, width in zip(part, widths, strict=True):
+            head = table.columns[n]
+            side: Any = "left" if head in table.words else "right"
+            printed.add_column(Text(head), justify=side, width=width, overflow="fold")
+        for row in cells:
+            printed.add_row(*(Text(row[n]) for n in part))
+        console.print(printed)
+
+
+def _bounds(table: Table, cells: list[list[str]]) -> tuple[list[int], list[int]]:
+    """Return the least and the most width of each column.
+
+    A number stands on one line, since half of one would be another number; words may be broken
+    between lines, long ones also within.
+    """
+    least, most = [], []
+    names = sum(head in table.words for head in table.columns[: table.keys])
+    # The columns that every part repeats must leave room for others.
+    longest_word = 2 * console.width // (5 * max(names, 1))
+    for n, head in enumerate(table.columns):
+        column = [row[n] for row in cells]
+        longest = max(map(cell_len, column), default=0)
+        parts = [part for text in column for part in text.split()]
+        broken = min(max(map(cell_len, parts), default=1), longest_word)
+        needed = broken if head in table.words else longest
+        least.append(max(needed, *(cell_len(part) for part in head.split())))
+        most.append(max(longest, cell_len(head)))
+    return least, most
+
+
+def _parts(least: list[int], keys: int) -> list[list[int]]:
+    """Return the columns of each table: the keys, and as many others as find room."""
+    parts = [list(range(keys))]
+    for n in range(keys, len(least)):
+        together = [*parts[-1], n]
+        if _room(together) < sum(least[k] for k in together) and len(parts[-1]) > keys:
+            parts.append(list(range(keys)))
+        parts[-1].append(n)
+    return parts
+
+
+def _widths(least: list[int], most: list[int]) -> list[int]:
+    """Share out the room evenly; what a column does not need is left to those that lack more."""
+    widths, spare = list(least), max(_room(least) - sum(least), 0)
+    order = sorted(range(len(least)), key=lambda n: most[n] - least[n])
+    for place, n in enumerate(order):
+        more = min(most[n] - least[n], spare // (len(order) - place))
+        widths[n] += more
+        spare -= more
+    return widths
+
+
+def _room(columns: Sequence[int]) -> int:
+    """Return how many characters a line has for these columns, between borders and spaces."""
+    return console.width - 3 * len(columns) - 1

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import Json, console, kindly, show
+from seqbatch.cli.console import UNBOUNDED, Json, console, kindly, show
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.tables import tables
 
 
 def plan(
@@ -112,9 +111,9 @@ def plan(
     if as_json:
         print(json.dumps(answer.as_dict(), indent=1))
         return
-    console.print(str(answer), markup=False, highlight=False, soft_wrap=True)
-    for one in tables(answer):
-        show(*one, as_json=False, right=True)
+    console.print(str(answer), markup=False, highlight=False, soft_wrap=UNBOUNDED)
+    for table in answer.tables():
+        show(table)
     if out is not None:
         print(out)
 

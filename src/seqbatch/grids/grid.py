@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from seqbatch.core import arguments
+from seqbatch.display import Table, counted, shown
 from seqbatch.errors import InvalidGridError
 
 
@@ -18,6 +19,11 @@ class Grid:
     ----------
     ends
         Units seen by the end of each batch, strictly increasing whole numbers.
+
+    Examples
+    --------
+    >>> Grid((500, 2_000))
+    Grid(units=2000, batches=2, ends=[500, 2000])
     """
 
     ends: tuple[int, ...]
@@ -58,6 +64,22 @@ class Grid:
     def sizes(self) -> tuple[int, ...]:
         """How many units each batch holds."""
         return tuple(after - before for before, after in pairwise((0, *self.ends)))
+
+    def tables(self) -> list[Table]:
+        """Return the batches: their first and last units, sizes, and shares of all units.
+
+        >>> explicit([500, 2_000]).tables()[0].cells()
+        [['1', '1', '500', '500', '25.00%'], ['2', '501', '2,000', '1,500', '75.00%']]
+        """
+        rows = [
+            (m, end - size + 1, end, size, f"{size / self.units:.2%}")
+            for m, (end, size) in enumerate(zip(self.ends, self.sizes, strict=True), start=1)
+        ]
+        title = f"{counted(self.units, 'unit')} in {counted(self.batches, 'batch')}"
+        return [Table(title, ("batch", "from", "to", "size", "share"), rows)]
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.tables())
 
     def batch_of(self, unit: int) -> int:
         """Return the number (1 to M) of the batch that holds unit number `unit` (1 to T).

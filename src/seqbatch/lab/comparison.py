@@ -4,10 +4,12 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
+from seqbatch.display import Table, cell, counted, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
@@ -23,9 +25,52 @@ if TYPE_CHECKING:
 KEYS = {"seed", "trials", "horizons", "method", "environments", "lines"}
 
 
-def compare(
-    spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]
-) -> tuple["pl.DataFrame", list[Path]]:
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a comparison found.
+
+    Parameters
+    ----------
+    summary
+        Mean regret of each line at each horizon; see :func:`seqbatch.simulation.summarise`.
+    policies
+        The name of each line's policy.
+    files
+        What was written.
+    """
+
+    summary: "pl.DataFrame"
+    policies: Mapping[str, str]
+    files: tuple[Path, ...]
+
+    def tables(self) -> list[Table]:
+        """Return the summary as people see it, one table for each environment."""
+        columns = ("policy", "units", "batches", "trials", "mean", "sd", "low", "high")
+        title = "Regret in {}: mean, standard deviation, 95% interval of the mean"
+        parts = self.summary.partition_by("environment", as_dict=True, maintain_order=True)
+        return [
+            Table(title.format(name), columns, part.select(columns).rows(), ("policy",), keys=2)
+            for (name,), part in parts.items()
+        ]
+
+    def chart(self) -> "alt.TopLevelMixin":
+        """Return the picture: regret against the horizon, one panel for each environment."""
+        return chart(self.summary, self.policies)
+
+    def __repr__(self) -> str:
+        lines, places = (self.summary[name].n_unique() for name in ("policy", "environment"))
+        horizons = ", ".join(map(cell, sorted(set(self.summary["units"]))))
+        return (
+            f"<Comparison: {counted(lines, 'line')} in {counted(places, 'environment')} at "
+            f"{horizons} units; "
+            f"{cell(self.summary['trials'].max())} trials>"
+        )
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.tables(), draw=self.chart)
+
+
+def compare(spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]) -> Comparison:
     """Run the comparison of a TOML file; return its summary and the files written."""
     declared = _read(spec)
     # A class of the user's may stand beside the file, as it may beside a script.
@@ -51,10 +96,12 @@ def compare(
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]
     table.select(flat).write_csv(files[0])
     summary.write_csv(files[1])
-    picture = chart(summary, {name: type(line.policy).__name__ for name, line in lines.items()})
+    kinds = {name: type(line.policy).__name__ for name, line in lines.items()}
+    made = Comparison(summary, kinds, tuple(files))
+    picture = made.chart()
     for file in files[2:]:
         save(picture, file)
-    return summary, files
+    return made
 
 
 def _read(spec: Path) -> dict[str, Any]:

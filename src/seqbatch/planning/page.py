@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from seqbatch import pages
-from seqbatch.pictures import svg
+from seqbatch import display
 from seqbatch.planning.picture import panels
-from seqbatch.planning.tables import tables
-from seqbatch.planning.words import assumptions, describe
+from seqbatch.planning.words import assumptions, describe, tables
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Plan
@@ -15,13 +13,13 @@ if TYPE_CHECKING:
 def page(plan: "Plan") -> str:
     """Return the page; it needs no network and no script."""
     title, *words = describe(plan).removesuffix(assumptions(plan)).splitlines()
-    return pages.page(
+    return display.page(
         title.removesuffix("."),
         [
-            pages.paragraphs("\n".join(words)),
-            svg(panels(plan)),
-            *(pages.table(*one) for one in tables(plan)),
+            display.paragraph("\n".join(words)),
+            display.picture(lambda: panels(plan), "Regret against the number of batches"),
+            *(table.html() for table in tables(plan)),
             "<h2>Assumptions</h2>",
-            pages.paragraphs(assumptions(plan)),
+            display.paragraph(assumptions(plan)),
         ],
     )

@@ -92,6 +92,8 @@ def plan(
     Examples
     --------
     >>> answer = plan(units=20_000, actions=3, features=4, batches=3, max_batches=3)
+    >>> answer  # doctest: +ELLIPSIS
+    <Plan: 20,000 units, 3 actions: 3 batches, with SBPE; batches of ... units; regret ... expected>
     >>> answer.grid.batches, answer.grid.units
     (3, 20000)
     """

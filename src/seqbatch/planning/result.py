@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seqbatch.atomic import atomically
 from seqbatch.core import arguments
+from seqbatch.display import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.model import Model
@@ -179,6 +180,12 @@ class Plan:
             schema_overrides={"batches": pl.Int64, "sizes": pl.List(pl.Int64)},
         ).fill_nan(None)
 
+    def tables(self) -> list[Table]:
+        """Return the rows, and what a wrong guess of the effect costs, as people see them."""
+        from seqbatch.planning.words import tables
+
+        return tables(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
         policy = {part.name: getattr(self.policy, part.name) for part in fields(self.policy)}
@@ -224,6 +231,14 @@ class Plan:
                 partial.write_text(page(self), encoding="utf-8")
             return target
         return save(self.chart(), target)
+
+    def __repr__(self) -> str:
+        from seqbatch.planning.words import short
+
+        return f"<Plan: {short(self)}>"
+
+    def _repr_html_(self) -> str:
+        return shown(str(self), self.tables(), draw=self.chart)
 
     def __str__(self) -> str:
         from seqbatch.planning.words import describe

@@ -4,10 +4,12 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from seqbatch import theory
+from seqbatch import display, theory
+from seqbatch.display import Table
+from seqbatch.display import counted as counted
 
 if TYPE_CHECKING:
-    from seqbatch.planning.result import Plan
+    from seqbatch.planning.result import Plan, Row
 
 
 def describe(plan: "Plan") -> str:
@@ -24,17 +26,73 @@ def number(value: float) -> str:
     >>> number(12345.6), number(0.01234)
     ('12,346', '0.0123')
     """
-    return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+    return display.number(value, 3)
 
 
-def counted(count: int, what: str) -> str:
-    """Return a count with its noun.
+def short(plan: "Plan") -> str:
+    """Return the plan in one line."""
+    sizes = [f"{size:,}" for size in plan.grid.sizes]
+    if len(sizes) > 6:
+        sizes = [*sizes[:3], "...", *sizes[-2:]]
+    row = plan.row
+    cost = f"regret {number(row.regret)} ± {number(row.error)} expected"
+    if plan.contexts == "adversarial":
+        cost = f"regret of at most {number(row.rate)} promised"
+    return f"{_heading(plan)[:-1]}; batches of {', '.join(sizes)} units; {cost}"
 
-    >>> counted(1, "batch"), counted(1_200, "unit")
-    ('1 batch', '1,200 units')
-    """
-    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
-    return f"{count:,} {plural}"
+
+def tables(plan: "Plan") -> list[Table]:
+    """Return what other numbers of batches cost, and what a wrong guess of the effect costs."""
+    names = {
+        "regret": "regret",
+        "error": "±",
+        "of_online": "times online",
+        "earned": "gain earned",
+        "best_share": "best action",
+        "lower_bound": "lower bound",
+        "rate": "guarantee" if plan.contexts == "adversarial" else "theorem's rate",
+        "total_cost": "total cost",
+    }
+    shown = (*plan.rows, plan.online)
+    known = [name for name in names if not all(math.isnan(getattr(row, name)) for row in shown)]
+    costs = Table(
+        "What other numbers of batches cost (* recommended)",
+        ("M", *(names[name] for name in known)),
+        [
+            (_count(plan, row), *(_cell(name, getattr(row, name)) for name in known))
+            for row in shown
+        ],
+    )
+    return [costs, *_wrong_guesses(plan)]
+
+
+def _count(plan: "Plan", row: "Row") -> str:
+    if row.batches is None:
+        return "online"
+    return f"{row.batches} *" if row.batches == plan.batches else str(row.batches)
+
+
+def _cell(name: str, value: float) -> str:
+    if math.isnan(value):
+        return ""
+    if name in ("earned", "best_share"):
+        return f"{value:.1%}"
+    return f"{value:.2f}" if name == "of_online" else number(value)
+
+
+def _wrong_guesses(plan: "Plan") -> list[Table]:
+    if not plan.sensitivity:
+        return []
+    return [
+        Table(
+            "If the true effect differs from the assumed one: regret by grid",
+            ("true / assumed", "this grid", "paper's grid", "best grid"),
+            [
+                (f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best))
+                for one in plan.sensitivity
+            ],
+        )
+    ]
 
 
 def _heading(plan: "Plan") -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -60,5 +61,10 @@ def text(described: Mapping[str, Any]) -> str:
     >>> text({"kind": "SBUCB", "gamma": 0.5, "ridge": 1.0})
     'SBUCB(gamma = 0.5, ridge = 1.0)'
     """
-    parameters = [f"{name} = {value}" for name, value in described.items() if name != "kind"]
+    # A table of a thousand numbers is a parameter too, and shown by its beginning.
+    parameters = [
+        f"{name} = {shorten(str(value), 60, placeholder=' ...')}"
+        for name, value in described.items()
+        if name != "kind"
+    ]
     return f"{described['kind']}({', '.join(parameters)})"

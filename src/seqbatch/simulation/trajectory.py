@@ -7,6 +7,7 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.display import Table, counted, number, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -36,6 +37,15 @@ class Trajectory:
     units_read
         How many units of the environment were read: more than the last end when logged data are
         replayed, because only matching units count.
+
+    Examples
+    --------
+    >>> from seqbatch import grids
+    >>> from seqbatch.environments import Sphere
+    >>> from seqbatch.policies import RBGL
+    >>> from seqbatch.simulation import simulate
+    >>> simulate(RBGL(), Sphere(dim=2, actions=3), grids.explicit([50, 200]), seed=1)
+    <Trajectory: 200 units in 2 batches, 3 actions; regret 42.633, reward 78.499>
     """
 
     ends: Integers
@@ -47,6 +57,36 @@ class Trajectory:
     checkpoints: Integers
     checkpoint_regret: Floats
     units_read: int
+
+    def __repr__(self) -> str:
+        batches, actions = self.counts.shape
+        return (
+            f"<Trajectory: {counted(self.ends[-1], 'unit')} in {counted(batches, 'batch')}, "
+            f"{actions} actions; "
+            f"regret {number(self.regret[-1])}, reward {number(self.reward[-1])}>"
+        )
+
+    def tables(self) -> list[Table]:
+        """Return the run batch by batch; columns that are not known are left out."""
+        columns: dict[str, list[Any]] = {
+            "batch": list(range(1, len(self.ends) + 1)),
+            "units": self.ends.tolist(),
+            "regret": self.regret.tolist(),
+            "reward": self.reward.tolist(),
+            "estimation error": self.error.tolist(),
+            "least eigenvalue": self.eigenvalue.tolist(),
+        }
+        known = {name: part for name, part in columns.items() if not np.isnan(part).all()}
+        taken = Table(
+            "How often each action was taken",
+            ("batch", *(f"action {action}" for action in range(self.counts.shape[1]))),
+            [(m, *counts) for m, counts in enumerate(self.counts.tolist(), start=1)],
+        )
+        progress = Table("So far", tuple(known), list(zip(*known.values(), strict=True)))
+        return [progress, taken]
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.tables())
 
 
 def problem_of(environment: Environment, grid: Grid) -> Problem:

@@ -1,79 +1,35 @@
-"""A page about a campaign: what was done, what came back, and one picture.
+"""A page about a campaign: what was done, what came back, and one picture."""
 
-The means are raw. The weighted means undo the unequal probabilities with which units got their
-actions, by the logged probabilities; their standard errors take the units to be independent and
-outcomes to be missing at random. Tests of one action against another are not made here.
-"""
-
-import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.atomic import atomically
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.status import ActionRow, Status
+from seqbatch.campaign.views.words import events_table, heading, remarks
+from seqbatch.display import page, paragraph
+from seqbatch.display import picture as shown
 from seqbatch.pictures import COLOURS, save
-from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
     import altair as alt
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222 }}
-table {{ border-collapse: collapse; margin: 1rem 0 }}
-th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .75rem; text-align: right }}
-th:first-child, td:first-child, .text {{ text-align: left }}
-iframe {{ width: 100%; height: 26rem; border: 0 }}
-</style></head><body><h1>{title}</h1>{body}</body></html>
-"""
 
 
 def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
     """Write the page and its picture beside it; return the files."""
     chart = picture(status)
-    image = out.with_suffix(".png")
-    save(chart, image)
-    inner = save(chart, out.with_suffix(".chart.html"))
-    framed = inner.read_text(encoding="utf-8")
-    inner.unlink()
+    image = save(chart, out.with_suffix(".png"))
     body = [
-        f"<p>The campaign is {status.condition}; it has {status.events} events. "
-        f"Policy: {html.escape(text(status.policy))}.</p>",
-        f'<iframe srcdoc="{html.escape(framed)}" title="picture"></iframe>',
-        "<h2>Waves</h2>",
-        _table(
-            ["wave", "size", "assigned", "outcomes", "state"],
-            [
-                [w.wave, "" if w.size is None else w.size, w.assigned, w.observed,
-                 "closed" if w.closed else ""]
-                for w in status.waves
-            ],
-        ),
-        "<h2>Actions</h2><p>The weighted mean is what the outcome would be if every unit of the "
-        "wave got the action, by the logged probabilities; raw, without any correction for looking "
-        "at several actions or waves. It is left out where some units could not get the action."
-        f"{_compared(status.control)}</p>",
-        _table(
-            ["action", "wave", "units", "randomised", "outcomes", "mean", "weighted mean", "± se",
-             *(["less control", "± se"] if status.control else [])],
-            [
-                [named(r.action, status.control), r.wave, r.units, r.randomised, r.outcomes, r.mean,
-                 r.weighted, r.error,
-                 *([r.difference, r.difference_error] if status.control else [])]
-                for r in status.actions
-            ],
-        ),
-        "<h2>Events</h2>",
-        _table(
-            ["event", "kind", "when (UTC)", "who", "why"],
-            [[e.sequence, e.kind, e.at[:19], e.who, e.why] for e in events],
-        ),
-        "".join(f"<p>Note: {html.escape(note)}.</p>" for note in status.notes),
-        f"<p>State {status.state}; last event {status.hash}.</p>",
-    ]  # fmt: skip
-    title = f"Campaign {html.escape(status.name)}"
-    out.write_text(PAGE.format(title=title, body="\n".join(body)), encoding="utf-8")
+        paragraph(heading(status)),
+        shown(lambda: chart, f"Campaign {status.name}: who got what, and what came back"),
+        *(table.html() for table in status.tables()),
+        paragraph(_explained(status.control)),
+        *map(paragraph, remarks(status)),
+        events_table(status.name, events).html(),
+        paragraph(f"Last event {status.hash}."),
+    ]
+    with atomically(out) as partial:
+        partial.write_text(page(f"Campaign {status.name}", body), encoding="utf-8")
     return [out, image]
 
 
@@ -135,31 +91,16 @@ def _moved(row: ActionRow, errors: float) -> float | None:
     return row.weighted + errors * row.error
 
 
-def named(action: str, control: str | None) -> str:
-    """Return an action's name as it is shown, the control marked."""
-    return f"{action} (control)" if action == control else action
-
-
-def _compared(control: str | None) -> str:
-    if control is None:
-        return ""
-    return (
-        f" Less control: the weighted mean less that of {html.escape(control)} in the same wave, "
-        "where both are known."
+def _explained(control: str | None) -> str:
+    """Say what the means are."""
+    said = (
+        "The weighted mean is what the outcome would be if every unit of the wave got the action, "
+        "by the logged probabilities; raw, without any correction for looking at several actions "
+        "or waves. It is left out where some units could not get the action."
     )
-
-
-def _table(heads: list[str], rows: list[list[Any]]) -> str:
-    top = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{lines}</table>"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "<td></td>"
-    if isinstance(value, float):
-        return f"<td>{value:.5g}</td>"
-    if isinstance(value, int):
-        return f"<td>{value:,}</td>"
-    return f'<td class="text">{html.escape(str(value))}</td>'
+    if control is None:
+        return said
+    return (
+        f"{said} Less control: the weighted mean less that of {control} in the same wave, where "
+        "both are known."
+    )

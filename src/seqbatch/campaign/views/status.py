@@ -13,6 +13,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.display import Table, shown
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
@@ -96,6 +97,24 @@ class Status:
     events: int
     hash: str
     state: str
+
+    def tables(self) -> list[Table]:
+        """Return the waves, what was assigned in them and what was observed, as shown."""
+        from seqbatch.campaign.views.words import tables
+
+        return tables(self)
+
+    def __repr__(self) -> str:
+        from seqbatch.campaign.views.words import short
+
+        return f"<Status of {short(self)}>"
+
+    def _repr_html_(self) -> str:
+        from seqbatch.campaign.views.report import picture
+        from seqbatch.campaign.views.words import heading, remarks
+
+        draw = (lambda: picture(self)) if self.actions else None
+        return shown(heading(self), self.tables(), draw=draw, remarks=remarks(self))
 
 
 def now(store: Store, name: str) -> Situation:

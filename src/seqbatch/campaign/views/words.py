@@ -1,0 +1,132 @@
+"""Where a campaign stands, in words and tables: the same on a terminal, a page and in a notebook.
+
+The means are raw. The weighted means undo the unequal probabilities with which units got their
+actions, by the logged probabilities; their standard errors take the units to be independent and
+outcomes to be missing at random. Tests of one action against another are not made here.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from seqbatch.campaign.record.store import Event
+from seqbatch.display import Table, cell, counted, with_error
+from seqbatch.policies.registry import text
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.views.status import Status, Wave
+
+
+def short(status: "Status") -> str:
+    """Return the status in one line.
+
+    >>> from seqbatch.campaign.views.status import Status
+    >>> status = Status(name="spring", condition="finished", wave=3, left=None,
+    ...     policy={"kind": "RBGL"}, control=None, waves=(), actions=(), conflicts=0,
+    ...     quarantined=0, notes=(), events=9, hash="", state="")
+    >>> short(status)
+    'spring: finished; 0 units, 0 outcomes; 9 events'
+    """
+    units = sum(wave.assigned for wave in status.waves)
+    outcomes = sum(wave.observed for wave in status.waves)
+    room = "" if status.left is None else f", room for {counted(status.left, 'more unit')}"
+    where = f"wave {status.wave} of {len(status.waves)}{room}"
+    return (
+        f"{status.name}: {where if status.condition == 'open' else status.condition}; "
+        f"{counted(units, 'unit')}, {counted(outcomes, 'outcome')}; "
+        f"{counted(status.events, 'event')}"
+    )
+
+
+def heading(status: "Status") -> str:
+    """Return what stands above the tables."""
+    where = f"wave {status.wave}" if status.condition == "open" else status.condition
+    return (
+        f"Campaign {status.name}: {where}; policy {text(status.policy)}; "
+        f"{counted(status.events, 'event')}."
+    )
+
+
+def tables(status: "Status") -> list[Table]:
+    """Return the waves, what was assigned in them, and what was observed."""
+    named = {row.action: row.action for row in status.actions}
+    if status.control in named:
+        named[status.control] += " (control)"
+    waves = Table(
+        "Waves",
+        ("wave", "size", "assigned", "outcomes", "state"),
+        [
+            (
+                wave.wave,
+                "open-ended" if wave.size is None else wave.size,
+                wave.assigned,
+                wave.observed,
+                _state(status, wave),
+            )
+            for wave in status.waves
+        ],
+        words=("state",),
+    )
+    assigned = Table(
+        "Assigned",
+        ("wave", "action", "units", "randomised", "outcomes"),
+        [
+            (row.wave, named[row.action], row.units, row.randomised, row.outcomes)
+            for row in status.actions
+        ],
+        words=("action",),
+        keys=2,
+    )
+    return [waves, assigned, _observed(status, named)]
+
+
+def _state(status: "Status", wave: "Wave") -> str:
+    if wave.closed:
+        return "closed"
+    if status.condition != "open":
+        return status.condition
+    return "open" if wave.wave == status.wave else "to come"
+
+
+def _observed(status: "Status", named: dict[str, str]) -> Table:
+    columns = ["wave", "action", "mean", "weighted mean ± se"]
+    rows: list[list[Any]] = [
+        [row.wave, named[row.action], row.mean, with_error(row.weighted, row.error)]
+        for row in status.actions
+    ]
+    if status.control:
+        columns.append("less control ± se")
+        for row, shown in zip(status.actions, rows, strict=True):
+            shown.append(with_error(row.difference, row.difference_error))
+    return Table("Observed", tuple(columns), rows, words=("action",), keys=2)
+
+
+def remarks(status: "Status") -> list[str]:
+    """Return what stands below the tables: rows that are held, notes, and the state's hash."""
+    said = [f"Note: {note}." for note in status.notes]
+    if status.conflicts or status.quarantined:
+        said.insert(
+            0,
+            f"Held rows so far (resubmitted rows count again): {status.conflicts:,} conflicts, "
+            f"{status.quarantined:,} quarantined.",
+        )
+    return [*said, f"State {status.state}"]
+
+
+def events_table(name: str, events: list[Event]) -> Table:
+    """Return everything that was done, in short."""
+    return Table(
+        f"Events of {name}",
+        ("event", "kind", "when (UTC)", "who", "why", "counts"),
+        [(e.sequence, e.kind, _time(e.at), e.who, e.why, _counts(e.counts)) for e in events],
+        words=("kind", "when (UTC)", "who", "why", "counts"),
+    )
+
+
+def _time(at: str) -> str:
+    return at[:19].replace("T", " ")
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} ({_counts(value)})" if isinstance(value, dict) else f"{name} {cell(value)}"
+        for name, value in counts.items()
+    )

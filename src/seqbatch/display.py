@@ -1,0 +1,191 @@
+"""Tables and pictures as people see them: on a terminal, on a page, in a notebook.
+
+Whatever shows numbers makes a :class:`Table`, and the command line, a report and a notebook show
+the same one. Everything that goes into HTML is escaped here, and nothing in it needs a network.
+"""
+
+import base64
+import html
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+#: How many rows of a long table a notebook shows.
+MOST_ROWS = 24
+#: With the cells, not in a style sheet: many a viewer of notebooks takes style sheets away.
+PADDING = "padding: 0.25em 0.75em"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a title; numbers are kept as numbers until they are shown.
+
+    Parameters
+    ----------
+    title
+        What the table is about.
+    columns
+        The columns' heads.
+    rows
+        Numbers, words, or None where there is nothing to show.
+    words
+        The columns of words, which stand on the left and may take several lines; all others are
+        numbers, which stand on the right and are never cut.
+    keys
+        How many of the first columns say what a row is about. A terminal too narrow for the table
+        gets several tables, each with these columns.
+
+    Examples
+    --------
+    >>> Table("Waves", ("wave", "units"), [(1, 4_000), (2, None)]).cells()
+    [['1', '4,000'], ['2', '']]
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    words: tuple[str, ...] = ()
+    keys: int = 1
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as they are shown."""
+        return [[cell(value) for value in row] for row in self.rows]
+
+    def shortened(self, most: int = MOST_ROWS) -> "Table":
+        """Return the first and the last rows alone where there are more than `most`."""
+        if len(self.rows) <= most:
+            return self
+        gap = ["…"] * len(self.columns)
+        half = most // 2
+        return replace(self, rows=[*self.rows[:half], gap, *self.rows[-half:]])
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        sides = ["left" if column in self.words else "right" for column in self.columns]
+        heads = _row("th", self.columns, sides)
+        body = "".join(_row("td", row, sides) for row in self.cells())
+        return (
+            '<table><caption style="caption-side: top; text-align: left; font-weight: bold; '
+            f'{PADDING}">'
+            f"{html.escape(self.title)}</caption>"
+            f"<thead>{heads}</thead><tbody>{body}</tbody></table>"
+        )
+
+
+def cell(value: Any) -> str:
+    """Return a value as it is shown in a table.
+
+    >>> cell(1_234_567), cell(0.123456), cell(float("nan")), cell("a word")
+    ('1,234,567', '0.12346', '', 'a word')
+    """
+    if value is None or value != value:  # NaN alone is not equal to itself
+        return ""
+    if isinstance(value, float):
+        return number(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def number(value: float, digits: int = 5) -> str:
+    """Return a number with this many digits; larger ones are whole and never in powers of ten.
+
+    >>> number(1_234_567.8), number(1_234.56), number(0.0123456), number(12.34, 2)
+    ('1,234,568', '1,234.6', '0.012346', '12')
+    """
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
+
+
+def with_error(value: float | None, error: float | None) -> str:
+    """Return a number and its standard error, as far as they are known.
+
+    >>> with_error(0.123456, 0.0111), with_error(3.0, None), with_error(None, None)
+    ('0.12346 ± 0.011', '3', '')
+    """
+    return cell(value) if error is None else f"{cell(value)} ± {number(error, 2)}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "batch"), counted(1_200, "unit")
+    ('1 batch', '1,200 units')
+    """
+    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
+    return f"{count:,} {plural}"
+
+
+def paragraph(text: str) -> str:
+    """Return text as a paragraph of HTML, line by line."""
+    return f"<p>{'<br>'.join(html.escape(line) for line in text.splitlines())}</p>"
+
+
+#: Nothing is fetched and nothing runs: not even what got in by mistake.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222 }}
+table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }}
+th, td {{ border-bottom: 1px solid #ccc }}
+</style></head><body><h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """Return a page that a browser opens without a network and that runs no script.
+
+    The title is plain text; the parts are HTML already.
+    """
+    return PAGE.format(policy=POLICY, title=html.escape(title), body="\n".join(parts))
+
+
+def picture(draw: Callable[[], Any], title: str) -> str:
+    """Return a chart as an image inside HTML, or nothing where no chart can be drawn.
+
+    Parameters
+    ----------
+    draw
+        Makes the chart, with Altair, which is imported no sooner than here.
+    title
+        What is said to those who do not see it.
+    """
+    file = io.StringIO()
+    try:
+        draw().save(file, format="svg")
+    except ImportError:  # Altair or its converter is not installed
+        return ""
+    data = base64.b64encode(file.getvalue().encode()).decode()
+    # An image, not a part of the page: its names and styles meet no others there.
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(title)}" '
+        'style="max-width: 100%; background: white">'
+    )
+
+
+def shown(
+    heading: str,
+    tables: Iterable[Table],
+    *,
+    draw: Callable[[], Any] | None = None,
+    remarks: Iterable[str] = (),
+) -> str:
+    """Return what a notebook shows of an object: heading, picture, tables, remarks."""
+    parts = [paragraph(heading)]
+    if draw is not None:
+        parts.append(picture(draw, heading.partition("\n")[0]))
+    parts += [table.shortened().html() for table in tables]
+    parts += [paragraph(remark) for remark in remarks]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
+    cells = (
+        f'<{tag} style="text-align: {side}; {PADDING}">{html.escape(value)}</{tag}>'
+        for value, side in zip(values, sides, strict=True)
+    )
+    return f"<tr>{''.join(cells)}</tr>"
