@@ -177,3 +177,19 @@ def test_every_row_of_status_follows_from_the_exported_units(tmp_path):
         row.weighted is not None and abs(row.weighted - row.mean) > 0.05 for row in status.actions
     )
     store.close()
+
+
+def test_what_was_known_at_an_event_stays_what_it_was(tmp_path):
+    store = open_store(tmp_path / "campaigns.db")
+    campaign = created(store, control="none", grid={"sizes": [60, 60]}, required_outcomes=0.5)
+    then = {}
+    frame = outcomes(campaign.assign(units(60)).table)
+    mended = frame[:9].with_columns(visit=pl.lit(0.0))
+    for rows, reason in ((frame[:40], ""), (frame[40:], ""), (mended, "a mistake")):
+        campaign.record(rows, correct=bool(reason), reason=reason)
+        then[len(campaign.events())] = campaign.status()
+    for event, status in then.items():
+        assert campaign.status(at_event=event) == status
+    means = [status.actions[0].mean for status in then.values()]
+    assert len(set(means)) == 3
+    store.close()
