@@ -94,6 +94,37 @@ def learned_for(data, features):
     return data.draw(st.none() | st.fixed_dictionaries(dict.fromkeys(wanted, pairs)))
 
 
+def test_a_case_by_hand():
+    features = {
+        "intercept": True,
+        "numeric": {"age": "learn", "spend": {"mean": 10.0, "sd": 5.0}},
+        "categorical": {"zip": ["urban", "rural"]},
+        "interactions": [("age", "zip"), ("spend", "age")],
+    }
+    rows = [
+        {"age": 20.0, "spend": 10.0, "zip": "urban"},
+        {"age": 30.0, "spend": 20.0, "zip": "rural"},
+        {"age": 70.0, "spend": 5.0, "zip": "rural"},
+    ]
+    before = encoder_of(features, other=False, learned=None)
+    learned = learn_scaling(before, [prepared(before, rows)])
+    # The mean of 20, 30, 70 is 40; squared gaps of 400, 100 and 900 are 1400 / 3 on average.
+    assert learned == {"age": (40.0, pytest.approx(21.602468994692867))}
+    encoder = encoder_of(features, other=False, learned={"age": (40.0, 20.0)})
+    assert encoder.names == (
+        "intercept", "age", "spend", "zip=urban", "zip=rural",
+        "age*zip=urban", "age*zip=rural", "spend*age",
+    )  # fmt: skip
+    assert encoder.encode(prepared(encoder, rows)).tolist() == [
+        [1.0, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0],
+        [1.0, -0.5, 2.0, 0.0, 1.0, 0.0, -0.5, -1.0],
+        [1.0, 1.5, -1.0, 0.0, 1.0, 0.0, 1.5, -1.5],
+    ]
+    # Before anything is learned, nothing is made of the age.
+    assert not before.encode(prepared(before, rows))[:, [1, 5, 6, 7]].any()
+    assert np.array_equal(before.encode(prepared(before, rows))[:, 2], [0.0, 2.0, -1.0])
+
+
 @settings(max_examples=80)
 @given(st.data(), feature_sets(), st.booleans())
 def test_vectors_and_names_are_the_documented_ones(data, features, other):
@@ -132,34 +163,3 @@ def test_scaling_is_the_mean_and_population_deviation_however_units_come(data, f
     assert made.keys() == wanted.keys()
     for name, (mean, deviation) in wanted.items():
         assert made[name] == pytest.approx((mean, deviation), rel=1e-9, abs=1e-9)
-
-
-def test_a_case_by_hand():
-    features = {
-        "intercept": True,
-        "numeric": {"age": "learn", "spend": {"mean": 10.0, "sd": 5.0}},
-        "categorical": {"zip": ["urban", "rural"]},
-        "interactions": [("age", "zip"), ("spend", "age")],
-    }
-    rows = [
-        {"age": 20.0, "spend": 10.0, "zip": "urban"},
-        {"age": 30.0, "spend": 20.0, "zip": "rural"},
-        {"age": 70.0, "spend": 5.0, "zip": "rural"},
-    ]
-    before = encoder_of(features, other=False, learned=None)
-    learned = learn_scaling(before, [prepared(before, rows)])
-    # The mean of 20, 30, 70 is 40; squared gaps of 400, 100 and 900 are 1400 / 3 on average.
-    assert learned == {"age": (40.0, pytest.approx(21.602468994692867))}
-    encoder = encoder_of(features, other=False, learned={"age": (40.0, 20.0)})
-    assert encoder.names == (
-        "intercept", "age", "spend", "zip=urban", "zip=rural",
-        "age*zip=urban", "age*zip=rural", "spend*age",
-    )  # fmt: skip
-    assert encoder.encode(prepared(encoder, rows)).tolist() == [
-        [1.0, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0],
-        [1.0, -0.5, 2.0, 0.0, 1.0, 0.0, -0.5, -1.0],
-        [1.0, 1.5, -1.0, 0.0, 1.0, 0.0, 1.5, -1.5],
-    ]
-    # Before anything is learned, nothing is made of the age.
-    assert not before.encode(prepared(before, rows))[:, [1, 5, 6, 7]].any()
-    assert np.array_equal(before.encode(prepared(before, rows))[:, 2], [0.0, 2.0, -1.0])

@@ -25,6 +25,7 @@ KEPT = ROOT / "out" / "mutants.json"
 PAGE = ROOT / "docs" / "mutants.md"
 #: A mutant that makes the tests run for longer than this many seconds has been noticed.
 PATIENCE = 600
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk")
 #: What a copy does without. Compiled files come along: their sources keep their times.
 LEFT_OUT = shutil.ignore_patterns(".*", "out", "dist", "build")
 HEAD = """\
@@ -59,7 +60,7 @@ class Copy:
 
     def tested(self, selection, *, compile_anew=False):
         """Run tests in the copy; return the verdict on its program and the first that failed."""
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *selection]
+        words = [sys.executable, "-m", "pytest", *OPTIONS, *selection]
         paths = os.pathsep.join([str(self.root / "src"), str(self.root)])
         environment = {**os.environ, "PYTHONPATH": paths}
         if compile_anew:
@@ -108,6 +109,8 @@ def keep(found):
 
 def run(mutants, found, jobs):
     """Try mutants, some at a time, and keep what is found as it is found."""
+    # Of the files as they are copied now, whatever becomes of them meanwhile.
+    prints = {mutant.name: fingerprint(mutant) for mutant in mutants}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         copies = queue.SimpleQueue()
         for number in range(jobs):
@@ -130,12 +133,12 @@ def run(mutants, found, jobs):
         try:
             for done in as_completed(waiting):
                 mutant = waiting[done]
-                found[mutant.name] = {**done.result(), "fingerprint": fingerprint(mutant)}
+                found[mutant.name] = {**done.result(), "fingerprint": prints[mutant.name]}
                 keep(found)
                 print(line(mutant, found[mutant.name]), flush=True)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
-            sys.exit("interrupted; run the same command again to resume")
+            raise
 
 
 def line(mutant, finding):
@@ -185,4 +188,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; run the same command again to resume")
