@@ -71,10 +71,14 @@ def test_a_corrected_outcome_replaces_the_first_one(store, tmp_path):
     campaign.record(first)
     campaign.close()
     campaign.record(assigned(campaign, 2))
-    campaign.record(first[:30].with_columns(pl.col("y") + 1), correct=True, reason="a wrong unit")
+    mended = first[:30].with_columns(pl.col("y") + 1)
+    campaign.record(mended, correct=True, reason="a wrong unit")
     assert campaign.close().relearned
     assigned(campaign, 3)
     check(campaign, tmp_path, 3)
+    exported = pl.read_parquet(tmp_path / "then.parquet").filter(pl.col("wave") == 1)
+    known = dict(exported.select("id", "y").iter_rows())
+    assert known == dict([*first.iter_rows(), *mended.iter_rows()])
 
 
 @pytest.mark.parametrize("model", ["per-action", "shared"])
