@@ -76,7 +76,7 @@ class Copy:
         if run.returncode == 0:
             return SURVIVED, ""
         failed = re.search(r"^FAILED (\S+)", run.stdout, re.MULTILINE)
-        if run.returncode == 1 and failed:
+        if failed:
             return KILLED, failed[1]
         return BROKEN, (run.stdout + run.stderr).strip()[-400:]
 
