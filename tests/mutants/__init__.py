@@ -12,8 +12,6 @@ tests
     What must fail: words for pytest.
 why
     What would be wrong with the numbers that people read.
-same
-    For a mutant that no test can notice: why the program is no worse. No entry has it but such.
 
 `make mutants` applies them one at a time to a copy of the tree and runs their tests.
 """
@@ -37,7 +35,6 @@ class Mutant:
     new: str
     tests: str
     why: str
-    same: str = ""
 
     @property
     def path(self):

@@ -1,7 +1,8 @@
 """Apply each mutant to a copy of the tree, run its tests, and say which went unnoticed.
 
-Run it by `make mutants`. It can be interrupted: what was found is kept in out/mutants.json, and
-found again only where the mutant, its file or its tests have changed.
+Run it by `make mutants`, with options as `make mutants MUTANTS="--only weights-of-one"`. It can be
+interrupted: what was noticed is kept in out/mutants.json, and tried again only where the mutant,
+its file or its tests have changed.
 """
 
 import argparse
@@ -51,11 +52,12 @@ class Copy:
     def tried(self, mutant):
         """Run a mutant's tests against it; return what came of it, who noticed, and the time."""
         path, started = self.root / mutant.path, time.monotonic()
+        sound = shutil.copy2(path, self.root.parent / "sound.py")
         path.write_text(mutant.applied(path.read_text(encoding="utf-8")), encoding="utf-8")
         try:
             verdict, noticed = self.tested(mutant.selection, compile_anew="kernels" in mutant.file)
         finally:
-            shutil.copy2(ROOT / mutant.path, path)
+            shutil.copy2(sound, path)
         return {"verdict": verdict, "by": noticed, "seconds": round(time.monotonic() - started, 1)}
 
     def tested(self, selection, *, compile_anew=False):
@@ -90,6 +92,12 @@ def fingerprint(mutant):
         if path.is_file():
             made.update(path.read_bytes())
     return made.hexdigest()
+
+
+def known(mutant, found):
+    """Say whether a mutant was noticed before, and nothing has changed since."""
+    earlier = found.get(mutant.name, {"verdict": SURVIVED})
+    return earlier["verdict"] == KILLED and earlier["fingerprint"] == fingerprint(mutant)
 
 
 def load():
@@ -143,8 +151,8 @@ def run(mutants, found, jobs):
 
 def line(mutant, finding):
     """Return a finding as a line of the table."""
-    verdict = "same" if mutant.same and finding["verdict"] == SURVIVED else finding["verdict"]
-    return f"{mutant.name:<36} {verdict:<9} {finding['seconds']:>6.1f} s  {finding['by']}"
+    seconds, verdict = finding["seconds"], finding["verdict"]
+    return f"{mutant.name:<36} {verdict:<9} {seconds:>6.1f} s  {finding['by']}"
 
 
 def page(mutants, found):
@@ -155,7 +163,7 @@ def page(mutants, found):
         own = [m.name for m in mutants if m.part == part]
         lines.append(f"| {part} | {len(own)} | {len(killed.intersection(own))} |")
     lines += ["", f"{len(killed)} of {len(mutants)} are noticed."]
-    lines += [f"- `{m.name}`: {m.same or 'not noticed'}." for m in mutants if m.name not in killed]
+    lines += [f"Not noticed: `{m.name}`. {m.why}" for m in mutants if m.name not in killed]
     return "\n".join(lines) + "\n"
 
 
@@ -164,7 +172,7 @@ def main():
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", help="this mutant alone")
     parser.add_argument("--jobs", type=int, default=2, help="so many at a time (default: 2)")
-    parser.add_argument("--fresh", action="store_true", help="forget what earlier runs found")
+    parser.add_argument("--fresh", action="store_true", help="try again what was noticed before")
     asked = parser.parse_args()
     every = declared()
     stale = [f"{m.name}: {m.stale}" for m in every if m.stale]
@@ -173,16 +181,16 @@ def main():
     mutants = [m for m in every if not asked.only or m.name in asked.only]
     if asked.only and (unknown := set(asked.only) - {m.name for m in every}):
         sys.exit(f"No such mutant: {', '.join(sorted(unknown))}")
-    found = {} if asked.fresh else load()
-    known = {m.name for m in mutants if found.get(m.name, {}).get("fingerprint") == fingerprint(m)}
+    found = load()
+    left = [m for m in mutants if asked.fresh or not known(m, found)]
     for mutant in mutants:
-        if mutant.name in known:
+        if mutant not in left:
             print(line(mutant, found[mutant.name]))
-    if left := [m for m in mutants if m.name not in known]:
+    if left:
         run(left, found, asked.jobs)
     if not asked.only:
         PAGE.write_text(page(mutants, found), encoding="utf-8")
-    bad = [m.name for m in mutants if found[m.name]["verdict"] != KILLED and not m.same]
+    bad = [m.name for m in mutants if found[m.name]["verdict"] != KILLED]
     print(f"\n{len(mutants)} mutants, {len(bad)} unnoticed or broken. {', '.join(bad)}")
     sys.exit(1 if bad else 0)
 
