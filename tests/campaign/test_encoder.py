@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign.design.toml import check_spec
-from seqbatch.campaign.tables.columns import Problems
+from seqbatch.campaign.tables.columns import MISSING, Problems
 from seqbatch.campaign.tables.encoder import Encoder, learn_scaling
 from tests.oracles import encoder as oracle
 
@@ -123,6 +123,15 @@ def test_a_case_by_hand():
     # Before anything is learned, nothing is made of the age.
     assert not before.encode(prepared(before, rows))[:, [1, 5, 6, 7]].any()
     assert np.array_equal(before.encode(prepared(before, rows))[:, 2], [0.0, 2.0, -1.0])
+
+
+def test_every_missing_category_is_named_however_it_is_spelt():
+    features = {"categorical": {"zip": ["urban", "rural"]}}
+    encoder = encoder_of(features, other=False, learned=None)
+    given = {"id": ["1", "2", "3", "4"], "zip": ["urban", None, "", "rural"]}
+    problems = Problems()
+    encoder.prepared(pa.RecordBatch.from_pydict(given), 0, problems)
+    assert problems.found == [(2, "zip", MISSING), (3, "zip", MISSING)]
 
 
 @settings(max_examples=80)
