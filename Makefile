@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench torture requirements clean
+.PHONY: demo test test-fast lint docs bench torture mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -40,6 +40,10 @@ bench: .venv/bench
 KILLS ?= 3000
 torture: .venv/ready
 	$(BIN)/python -m tests.campaign.torture $(KILLS)
+
+# Make some number wrong, one place at a time, and see that the tests notice; writes docs/mutants.md.
+mutants: .venv/ready
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Pinned and hashed; re-made when a pin or the project's metadata changes.
 .venv/ready: requirements/dev.txt pyproject.toml

@@ -7,12 +7,16 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from seqbatch.storage import open_store
 
 # The same examples every time, however busy the machine: a red test must mean a wrong program.
 settings.register_profile("steady", deadline=None, derandomize=True)
+# Where it matters only whether a test fails, the smallest failing example is not looked for.
+settings.register_profile(
+    "unshrunk", settings.get_profile("steady"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("steady")
 
 

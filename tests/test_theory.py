@@ -122,6 +122,13 @@ def test_explicit_upper_bound():
     assert theory.sbucb_upper_bound(units=T, dim=d, actions=K, batches=M) == pytest.approx(expected)
 
 
+def test_explicit_upper_rate():
+    T, d, K, M, kappa = 10_000, 3, 4, 2, 0.25
+    expected = math.sqrt(d * T * math.log(K) / kappa) * (T / d**2) ** (1 / 6)
+    made = theory.stochastic_upper_rate(units=T, dim=d, actions=K, batches=M, kappa=kappa)
+    assert made == pytest.approx(expected)
+
+
 def test_batch_counts_that_match_online():
     for T, d in ((10**4, 5), (10**6, 10), (10**12, 40)):
         sizes = {"units": T, "dim": d}

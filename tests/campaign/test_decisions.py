@@ -1,10 +1,13 @@
 """A greedy policy and the actions that it knows nothing about."""
 
+import numpy as np
 import polars as pl
 import pytest
 
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.storage import open_store
-from tests.campaign.instances import shares, small, small_wave, units
+from tests.campaign.instances import LEVELS, shares, small, small_wave, units
 
 
 @pytest.fixture
@@ -37,6 +40,22 @@ def test_an_action_without_outcomes_does_not_take_the_wave(store, kind):
     small_wave(campaign, 1, only=["b", "c"])
     assert shares(small_wave(campaign, 2)) == {"b": 1.0}
     assert campaign.verify().sound
+
+
+def test_bpe_knows_what_the_part_that_it_fitted_knows(store):
+    """Action a is the best by far, but no outcome of it is in the part fitted after wave 2."""
+    reward = {"column": "y", "direction": "min"}
+    campaign = small(store, reward=reward, policy={"kind": "BPE"})
+    table = pl.from_arrow(campaign.assign(units(300)).table)
+    with store.read("small") as reader:
+        decided = Decided.of(unpack(next(iter(reader.unit_chunks(given=False))).decided))
+    levels = np.array([LEVELS[action] for action in table["action"]])
+    first_part = pl.Series(decided.groups == 0) | (table["action"] != "a")
+    campaign.record(pl.DataFrame({"id": table["id"], "y": levels}).filter(first_part))
+    campaign.close(force=True, reason="as it is")
+    assert shares(pl.from_arrow(campaign.assign(units(300, start=2_000)).table)) == {"a": 1.0}
+    campaign.close(force=True, reason="none came")
+    assert shares(small_wave(campaign, 3)) == {"b": 1.0}
 
 
 def test_without_any_outcome_actions_are_random(store):

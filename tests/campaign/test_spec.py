@@ -6,7 +6,7 @@ import tomllib
 import polars as pl
 import pytest
 
-from seqbatch.campaign.design.choosing import chosen_policy, recommended_policy, wave_sizes
+from seqbatch.campaign.design.sizes_and_policy import chosen_policy, recommended_policy, wave_sizes
 from seqbatch.campaign.design.spec import Features
 from seqbatch.campaign.design.template import starting_spec, write_spec
 from seqbatch.campaign.design.toml import parse_spec, read_spec

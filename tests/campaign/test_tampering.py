@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.events import digest
 from seqbatch.storage import open_store
 from seqbatch.storage.schema import metadata
 from tests.campaign.instances import created, outcomes, run_wave, units
@@ -157,3 +158,8 @@ def test_a_row_that_is_gone_is_named(sound, tmp_path):
     store.close()
     assert "unit '000007': is not in the index" in text
     assert "unit number 9, version 1: the index says nothing" in text
+
+
+def test_hashes_tell_neighbours_apart():
+    assert digest(b"ab", b"c") != digest(b"a", b"bc")
+    assert digest(b"ab", b"") != digest(b"", b"ab")

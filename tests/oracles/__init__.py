@@ -3,6 +3,8 @@
 Contexts are always (T, K, d) with one parameter of length d; solves are explicit; data are kept as
 lists of rows. Nothing here imports seqbatch. Inner products use exact summation, so that actions
 whose scores are equal on paper are equal here whatever block of the long vector they stand in.
+
+The encoder, weighted means and fits are those of a campaign, as its documentation has them.
 """
 
 import math

@@ -14,9 +14,9 @@ from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
 from seqbatch.planning.best_grids import mean_regret
-from seqbatch.planning.candidates import preferred
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
+from seqbatch.planning.policy_candidates import preferred
 from seqbatch.planning.request import Request, numbers_of
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate

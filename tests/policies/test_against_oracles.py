@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch import grids
+from seqbatch.core import Problem
 from seqbatch.policies import (
     BPE,
     LBGL,
@@ -78,6 +79,12 @@ def test_supsbucb(seed, layout):
     assert_same(decisions, actions)
     assert np.concatenate([decision.stages for decision in decisions]).tolist() == stages
     assert np.concatenate([decision.rules for decision in decisions]).tolist() == rules
+
+
+def test_supsbucb_keeps_as_many_stages_apart_as_the_paper_says():
+    for units, stages in ((1, 1), (20, 3), (1_000, 7), (1_100, 8), (581_012, 14)):
+        state = SupSBUCB().begin(Problem(ends=(units,), actions=2, dim=1, layout="shared"))
+        assert len(state.evidence) == len(state.estimates) == stages
 
 
 def test_supsbucb_instances_reach_every_rule_and_several_stages():

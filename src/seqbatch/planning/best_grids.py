@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from seqbatch import grids
+from seqbatch.planning.grid_search import family, tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.request import Request
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.tuning import family, tune
 
 
 def mean_regret(trials: Trials, sizes: Sizes) -> float:

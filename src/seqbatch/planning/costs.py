@@ -9,12 +9,12 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
 from seqbatch.planning.best_grids import mean_regret, paper_grids, tuned
+from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row, Sensitivity
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.tuning import TYPICAL_BEND
 
 #: Wrong guesses of the effect that the sensitivity table tries.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -13,9 +13,9 @@ from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
-from seqbatch.planning.candidates import candidates, preferred, ucb
 from seqbatch.planning.costs import online_row, row, sensitivity
 from seqbatch.planning.guarantee import guarantee
+from seqbatch.planning.policy_candidates import candidates, preferred, ucb
 from seqbatch.planning.request import GridKind, Request, limits_of, model_of, numbers_of
 from seqbatch.planning.result import Plan, Row
 from seqbatch.planning.sample import Sample

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.design.choosing import chosen_policy, wave_sizes
+from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.design.toml import check_spec, parse_spec, quoting, read_text
 from seqbatch.campaign.record.codec import pack_state

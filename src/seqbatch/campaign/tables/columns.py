@@ -95,9 +95,10 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     wrong = {}
     if column.null_count:
         wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
-    elif (place := encoded.dictionary.index("").as_py()) >= 0:
-        rows = np.flatnonzero(encoded.indices.to_numpy() == place)
-        wrong = {int(r): MISSING for r in rows}
+    # A file that was written by hand may spell what is missing in both ways.
+    if (place := encoded.dictionary.index("").as_py()) >= 0:
+        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        wrong |= {int(r): MISSING for r in np.flatnonzero(places == place)}
     return encoded, wrong
 
 

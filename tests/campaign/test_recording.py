@@ -59,6 +59,12 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     assert len(pl.read_csv(tmp_path / "held.csv")) == 11
 
 
+def test_a_range_holds_both_of_its_ends(store):
+    campaign, rows = assigned(store)
+    given = rows[:4].with_columns(visit=pl.Series([-10.0, 10.0, -10.001, 10.001]))
+    assert counts(campaign.record(given)) == (2, 0, 0, 2)
+
+
 def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):
     campaign, rows = assigned(store, outcome="order")
     named = rows[:4].with_columns(order=pl.Series(["o1", "o2", "o2", ""]))

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from seqbatch import grids
+from seqbatch.planning.grid_search import family, tune
 from seqbatch.planning.limits import Limits
-from seqbatch.planning.tuning import family, tune
 
 
 @pytest.mark.parametrize("batches", [2, 3, 5])

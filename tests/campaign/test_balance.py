@@ -87,6 +87,18 @@ def test_missingness_under_one_action_is_seen():
     assert all(test.suspicious for test in tests)
 
 
+@pytest.mark.parametrize(("seen", "missing", "statistic"), [
+    # Pearson's statistic of the two by two table, 1000 (450 150 - 350 50)^2 / (800 200 500 500).
+    ((450, 350), (50, 150), 62.5),
+    ((260, 240), (240, 260), 1.6),
+])  # fmt: skip
+def test_missingness_by_hand(seen, missing, statistic):
+    actions = np.repeat([0, 1, 0, 1], [*seen, *missing])
+    gone = np.arange(1_000) >= sum(seen)
+    test = told_apart(actions, np.full((1_000, 2), 0.5), gone)
+    assert (test.statistic, test.freedom) == (pytest.approx(statistic), 1)
+
+
 def test_rare_actions_are_counted_as_one():
     random = np.random.default_rng(10)
     probabilities = np.tile([0.0, 0.001, 0.003, 0.006, 0.495, 0.495], (1_000, 1))

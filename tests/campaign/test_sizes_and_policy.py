@@ -1,0 +1,25 @@
+"""The policy and the sizes of a campaign that states neither, in numbers."""
+
+from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
+from seqbatch.campaign.design.toml import check_spec
+from seqbatch.planning import plan
+
+SPEC = {
+    "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [100, 100]},
+    "reward": {"column": "visit", "range": [-2, 8]},
+}  # fmt: skip
+
+
+def test_half_the_range_stands_for_the_noise():
+    assert chosen_policy(check_spec(SPEC), None)["scale"] == 5.0
+    open_ended = {**SPEC, "reward": {"column": "visit"}}
+    assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
+
+
+def test_a_plan_is_made_for_the_features_of_the_spec():
+    asked = {"units": 900, "batches": 2, "max_batches": 2, "effect": 0.3, "noise": 2.0}
+    features = {"numeric": {"age": "raw", "spend": "raw"}, "categorical": {"zip": ["a", "b"]}}
+    made = wave_sizes(check_spec({**SPEC, "features": features, "grid": {"plan": asked}}))[0]
+    assert made == plan(actions=2, features=4, **asked).grid.sizes
+    bare = {**features, "intercept": False}
+    assert wave_sizes(check_spec({**SPEC, "features": bare, "grid": {"plan": asked}}))[0] == made

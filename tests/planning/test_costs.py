@@ -1,0 +1,92 @@
+"""The rows of a plan's table, from what each trial loses, worked out by hand."""
+
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from seqbatch import theory
+from seqbatch.planning import plan
+from seqbatch.planning.best_grids import best_grids
+from seqbatch.planning.costs import row, sensitivity
+from seqbatch.planning.limits import Limits
+from seqbatch.planning.request import Request
+from seqbatch.planning.trials.greedy import Rates
+
+
+class Told:
+    """Trials that lose what they are told to, batch by batch."""
+
+    def __init__(self, regret, best=0.5):
+        self.regret = np.array(regret)
+        self.best = np.broadcast_to(best, self.regret.shape)
+
+    def rates(self, sizes):
+        return Rates(self.regret[:, : len(sizes)], self.best[:, : len(sizes)])
+
+
+def test_a_row_by_hand():
+    judging = Told([[1.0, 0.5], [3.0, 0.1]], best=[[0.25, 0.5], [0.25, 0.9]])
+    limits = Limits(units=50, seen=100)
+    request = SimpleNamespace(
+        judging=judging, limits=limits, batch_cost=7.0, possible=80.0, model=None
+    )
+    made = row(request, (10, 40), 16.0)
+    # The trials lose 10 + 20 and 30 + 4: 32 on average, with a standard deviation of sqrt(8).
+    assert (made.regret, made.error) == pytest.approx((32.0, math.sqrt(8 / 2)))
+    assert (made.of_online, made.earned) == pytest.approx((2.0, 0.6))
+    assert made.total_cost == pytest.approx(32 + 2 * 7)
+    # A quarter of 10 units, and 0.7 of 40.
+    assert made.best_share == pytest.approx((2.5 + 28) / 50)
+
+
+def test_the_grid_is_the_best_where_it_is_judged():
+    """The tuning trials like Theorem 2's grid best, the judging ones that of Theorem 3."""
+
+    class Likes(Told):
+        def rates(self, sizes):
+            likes = self.regret[0, 0]
+            return Rates(np.array([[abs(sizes[0] - likes), 0.0]]) / sizes[0], self.best)
+
+    limits, model = Limits(units=10_000), SimpleNamespace(dim=10)
+    request = SimpleNamespace(
+        limits=limits, model=model, numbers=[2], kind="paper",
+        tuning=Likes([[2_154.0, 0.0]]), judging=Likes([[1_000.0, 0.0]]),
+    )  # fmt: skip
+    assert best_grids(request) == {2: (1_000, 9_000)}
+
+
+@dataclass(frozen=True)
+class Gaining:
+    """A model in which a unit of the first batch loses the effect, and a later one nothing."""
+
+    scenarios: tuple[tuple[float, float], ...]
+    dim: int = 10
+    layout: str = "shared"
+    past: None = None
+
+    def ensemble(self, trials, *, seed):  # noqa: ARG002
+        return Told([[self.scenarios[0][0], 0.0]])
+
+
+def test_a_wrong_guess_of_the_effect_costs_what_that_effect_costs():
+    request = Request(
+        model=Gaining(((0.3, 1.0),)), limits=Limits(units=10_000), numbers=[2], batches=2,
+        kind="tuned", batch_cost=None, within=0.05, seed=0, sample=None,
+    )  # fmt: skip
+    lines = sensitivity(request, (2_000, 8_000))
+    assert [line.factor for line in lines] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    for line in lines:
+        assert line.regret == pytest.approx(line.factor * 0.3 * 2_000)
+        # Theorem 3's first batch has 1,000 units, and no grid's needs to have more than 10.
+        assert line.paper == pytest.approx(line.factor * 0.3 * 1_000)
+        assert line.best <= line.paper
+
+
+def test_the_promise_is_theorem_1s_for_batches_of_the_largest_size():
+    made = plan(units=10**8 + 1, actions=2, dim=1, contexts="adversarial", batches=10_000)
+    assert max(made.grid.sizes) == 10_001
+    bound = theory.sbucb_upper_bound(units=10_000 * 10_001, dim=1, actions=2, batches=10_000)
+    assert made.row.rate == pytest.approx(bound, rel=1e-12)

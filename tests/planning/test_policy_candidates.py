@@ -1,0 +1,57 @@
+"""Which policy a plan recommends, and the numbers that speak for it, worked out by hand."""
+
+import math
+
+import pytest
+
+from seqbatch import theory
+from seqbatch.planning.model import Model
+from seqbatch.planning.policy_candidates import candidates, preferred
+from seqbatch.planning.result import Candidate
+from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
+
+
+class Told:
+    """A trial that loses what it is told to."""
+
+    def __init__(self, number):
+        self.lost = {SBPE: number, ThompsonSampling: number + number % 2, SBUCB: 2 * number}
+
+    def regret(self, policy, sizes, random, *, most):  # noqa: ARG002
+        return float(self.lost[type(policy)])
+
+
+@pytest.fixture
+def told(monkeypatch):
+    monkeypatch.setattr(Model, "thinned", lambda _, trials, *, seed: [*map(Told, range(trials))])  # noqa: ARG005
+
+
+def test_errors_are_those_of_a_mean_and_of_paired_differences(told):  # noqa: ARG001
+    model = Model(layout="shared", actions=3, dim=20, scenarios=((0.5, 2.0),))
+    greedy, thompson, ucb = candidates(model, (100, 300), seed=0)
+    # 24 trials lose 0 to 23: 11.5 on average, with a variance of 24 * 25 / 12 = 50.
+    assert (greedy.regret, greedy.error) == pytest.approx((11.5, math.sqrt(50 / 24)))
+    assert (greedy.excess, greedy.excess_error) == (0.0, 0.0)
+    # Every other trial loses one more: 24 squares of 1/2, over 23, over 24.
+    assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 23)))
+    assert (ucb.regret, ucb.error) == pytest.approx((23.0, math.sqrt(200 / 24)))
+    assert (ucb.excess, ucb.excess_error) == pytest.approx((11.5, math.sqrt(50 / 24)))
+
+
+def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG001
+    """Without features the gain is s C_K with C_2 = 1 / sqrt(pi), and so s = 0.5 sqrt(pi)."""
+    model = Model(layout="block", actions=2, dim=1, scenarios=((0.5, 2.0),))
+    _, thompson, ucb = (one.policy for one in candidates(model, (100, 300), seed=0))
+    assert (thompson.scale, thompson.ridge) == pytest.approx((2.0, 4 / (0.25 * math.pi)))
+    assert ucb.gamma == pytest.approx(2 * theory.confidence_multiplier(units=400, actions=2))
+
+
+@pytest.mark.parametrize(("error", "kind"), [(0.4, SBUCB), (0.6, SBPE)])
+def test_the_first_policy_stays_unless_another_is_better_beyond_chance(error, kind):
+    first = Candidate(
+        name="one", policy=SBPE(), regret=9.0, error=1.0, excess=0.0, excess_error=0.0
+    )
+    other = Candidate(
+        name="two", policy=SBUCB(), regret=8.0, error=1.0, excess=-1.0, excess_error=error
+    )
+    assert isinstance(preferred([first, other]), kind)
