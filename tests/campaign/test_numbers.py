@@ -134,7 +134,7 @@ def test_the_page_shows_the_same_numbers(ages, tmp_path):
     heads, *shown = cells(page, "Observed")
     assert heads[2:] == ["mean", "weighted mean ± se", "less control ± se"]
     rows = {row[1]: row[2:] for row in shown if row[0] == "2"}
-    assert rows["a"] == ["4.3333", "8.4545 ± 1.6", "3.5072 ± 2"]
+    assert rows["a"] == ["4.3333", "8.4545 ± 1.5", "3.5072 ± 2"]
     assert rows["b (control)"] == ["4.6667", "4.9474 ± 1.3", ""]
     assert cells(page, "Waves")[2] == ["2", "200", "200", "6", "open"]
 
