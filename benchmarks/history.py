@@ -1,7 +1,7 @@
 """What one more call costs as a campaign's history grows: the same, whatever came before.
 
-``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, and prints
-processor time a call, and its ratio to the shortest history.
+``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, and
+prints processor time a call, and its ratio to the shortest history.
 """
 
 import sys
