@@ -28,6 +28,7 @@ SPEC: dict[str, Any] = {
 #: Units are assigned and recorded one by one, and a wave is closed after so many.
 WAVE = 25
 MEASURED = 40
+PAGE = Path("docs/history.md")
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -80,12 +81,22 @@ class History:
         return {call: 1_000 * sorted(all_)[len(all_) // 2] for call, all_ in found.items()}
 
 
-def section(sizes: tuple[int, ...]) -> list[str]:
-    """Measure, and return the page's section."""
-    lines = [
-        "| events | assign, ms | record, ms | close, ms | largest ratio |",
-        "|---|---|---|---|---|",
-    ]
+HEAD = """\
+# What a long history costs
+
+Written by `python -m benchmarks.history`. Units are assigned and recorded one by one, {wave} in each
+wave; milliseconds of processor time a call, the median of some, as the campaign's events grow in
+number; and the largest ratio of a call's time to that in the shortest history. A call reads a fold of
+what the events say, never all of them. SQLite; the time that a disk takes is not in these figures.
+
+| events | assign, ms | record, ms | close, ms | largest ratio |
+|---|---|---|---|---|
+"""
+
+
+def main(sizes: tuple[int, ...]) -> None:
+    """Measure, and write the page."""
+    lines = []
     with tempfile.TemporaryDirectory(prefix="seqbatch-history-") as name:
         history = History(str(Path(name) / "long.db"))
         base: dict[str, float] = {}
@@ -97,9 +108,9 @@ def section(sizes: tuple[int, ...]) -> list[str]:
             cells = " | ".join(f"{found[call]:.1f}" for call in ("assign", "record", "close"))
             lines.append(f"| {history.events:,} | {cells} | {ratio:.2f} |")
             print(lines[-1], flush=True)
-    return lines
+    PAGE.write_text(HEAD.format(wave=WAVE) + "\n".join(lines) + "\n", encoding="utf-8")
+    print(f"Written to {PAGE}")
 
 
 if __name__ == "__main__":
-    wanted = tuple(int(word) for word in sys.argv[1:]) or (10, 1_000, 10_000, 50_000)
-    print("\n".join(section(wanted)))
+    main(tuple(int(word) for word in sys.argv[1:]) or (10, 1_000, 10_000, 50_000))
