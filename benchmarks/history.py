@@ -84,10 +84,10 @@ class History:
 HEAD = """\
 # What a long history costs
 
-Written by `python -m benchmarks.history`. Units are assigned and recorded one by one, {wave} in each
-wave; milliseconds of processor time a call, the median of some, as the campaign's events grow in
-number; and the largest ratio of a call's time to that in the shortest history. A call reads a fold of
-what the events say, never all of them. SQLite; the time that a disk takes is not in these figures.
+Written by `python -m benchmarks.history`. Units are assigned and recorded one by one, {wave} in
+each wave; milliseconds of processor time a call, the median of some, as the campaign's events grow
+in number; and the largest ratio of a call's time to that in the shortest history. A call reads a
+fold of what the events say, never all of them. SQLite; time spent waiting for a disk is not counted.
 
 | events | assign, ms | record, ms | close, ms | largest ratio |
 |---|---|---|---|---|
