@@ -87,7 +87,7 @@ HEAD = """\
 Written by `python -m benchmarks.history`. Units are assigned and recorded one by one, {wave} in
 each wave; milliseconds of processor time a call, the median of some, as the campaign's events grow
 in number; and the largest ratio of a call's time to that in the shortest history. A call reads a
-fold of what the events say, never all of them. SQLite; time spent waiting for a disk is not counted.
+fold of what the events say, never all of them. SQLite; waiting for a disk is not counted.
 
 | events | assign, ms | record, ms | close, ms | largest ratio |
 |---|---|---|---|---|

@@ -401,6 +401,8 @@ def uniformly(units: int, actions: int, draws: Floats) -> tuple[Integers, Floats
 def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
     """Choose the action in whose share of [0, 1) the unit's draw falls."""
     shares = np.cumsum(probabilities, axis=1)
+    # Shares may sum to a little less than 1: the draw is scaled, and the last possible action takes
+    # what rounding leaves.
     passed = (draws * shares[:, -1])[:, None] >= shares
     possible = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
     return np.minimum(passed.sum(axis=1), possible), probabilities

@@ -90,6 +90,7 @@ class SQLiteBulk:
         """Return every version of each number's outcome: place, version, value, event."""
         found: list[tuple[int, int, float, int]] = self._raw.execute(
             "SELECT j.key, o.version, o.value, o.event FROM json_each(?) j "
+            # CROSS fixes the order of the loops: the list outside, the index inside.
             "CROSS JOIN outcomes o ON o.campaign = ? AND o.number = j.value",
             (json.dumps(numbers.tolist()), campaign),
         ).fetchall()

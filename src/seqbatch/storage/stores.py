@@ -286,11 +286,13 @@ class PostgresStore(SQLStore):
         super().__init__(engine, label, secrets=secrets)
 
     def _lock(self, connection: sa.Connection, campaign: int) -> None:
+        # One row locks one campaign: changes of others go on beside it.
         table = schema.campaigns
         query = sa.select(table.c.id).where(table.c.id == campaign).with_for_update()
         connection.execute(query)
 
     def _lock_names(self, connection: sa.Connection) -> None:
+        # There is no row yet to lock; the number is arbitrary, and all of seqbatch's use it.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(83118)"))
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS seqbatch"))
 

@@ -74,6 +74,7 @@ class Allocation:
         """Take in some units."""
         self.counts += np.bincount(actions, minlength=len(self.counts))
         self.expected += probabilities.sum(axis=0)
+        # Sums of products alone: units are never kept, however many a wave has.
         self._products += np.einsum("na,nb->ab", probabilities, probabilities)
 
     def __add__(self, other: "Allocation") -> "Allocation":

@@ -65,7 +65,9 @@ def _mixed(
     count, options = len(contexts), len(now.active)
     share, floor = now.spec.randomised, now.floor
     decision = policy.assign(state, contexts, draws.choice, places)
+    # K floors are set aside first, so that every action keeps its own whatever the policy says.
     mixed = floor + (1 - options * floor) * decision.probabilities
+    # Another draw than the one that picks: who is randomised must say nothing about the action.
     randomised = draws.randomised < share
     actions = np.where(
         randomised, uniformly(count, options, draws.choice)[0], pick(mixed, draws.choice)[0]

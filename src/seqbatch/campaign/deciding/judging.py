@@ -151,6 +151,7 @@ def compared(judged: Judged, versions: Integers, known: Floats, *, correct: bool
     """
     rows = judged.candidates
     numbers, values = judged.numbers[rows], judged.values[rows]
+    # A row stands alone where it is the first of its unit in this piece of the file.
     _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     alone = firsts[inverse] == np.arange(len(rows))
     has = (versions > 0) & alone
@@ -163,6 +164,7 @@ def compared(judged: Judged, versions: Integers, known: Floats, *, correct: bool
     current: dict[int, tuple[float, int]] = {}
     for row in np.flatnonzero(~alone).tolist():
         first = int(firsts[inverse[row]])
+        # What the unit has by now: the first row's value if it was taken, else what was known.
         start = (values, news) if verdicts[first] == TAKEN else (known, versions)
         value, version = current.get(int(numbers[row]), (start[0][first], start[1][first]))
         if value == values[row]:

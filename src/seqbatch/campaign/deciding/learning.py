@@ -201,6 +201,7 @@ def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk,
     models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
     for part, vectors in rows.pieces(now):
         for group in np.unique(rows.groups[part]):
+            # -1: no estimate to come uses the outcome, so that its correction changes none.
             if group >= 0:
                 cells = np.where(rows.groups[part] == group, models[part], -1)
                 change = _change(state.problem, vectors, before[part], after[part], cells)
@@ -213,6 +214,7 @@ def _change(
 ) -> Statistics:
     """Return what sums gain when rewards change and units do not."""
     zero = Statistics.zero(problem.models, problem.dim)
+    # The same kernel as in learning, for its fixed order of sums; its gram is dropped.
     gained = zero.add(vectors, after - before, cells)
     squares = np.bincount(
         cells[cells >= 0], weights=(after**2 - before**2)[cells >= 0], minlength=problem.models

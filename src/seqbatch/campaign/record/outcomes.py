@@ -43,6 +43,7 @@ class Ledger:
         rows = np.arange(len(self.numbers))
         if at_event is not None:
             rows = np.flatnonzero(self.events <= at_event)
+        # By unit and then by version: the last row of each unit is its newest.
         order = rows[np.lexsort((self.versions[rows], self.numbers[rows]))]
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)

@@ -153,6 +153,7 @@ class Situation:
         """Return the policy, a fixed action by its place among those that are given."""
         if (fixed := self.fixed) is None:
             return registry.make(**self.policy)
+        # Policies number the actions that are given; the spec numbers all there ever were.
         place = sum(number < fixed for number in self.active)
         return registry.make(**{**self.policy, "action": place})
 

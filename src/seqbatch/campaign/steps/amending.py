@@ -52,6 +52,7 @@ class Amending:
         self._check_actions(add, retire)
         after = amended(now, payload)
         self._check_after(after, bool(add))
+        # Another number of actions is another problem: sums of the old one do not fit into it.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
         saved = StateRecord(
@@ -104,6 +105,7 @@ class Amending:
             total, ends = sum(ahead), [0]
             for place, size in enumerate(ahead, start=1):
                 share = sum(ahead[: place - 1]) + size
+                # Every wave still to come needs a unit at least.
                 latest = left - (len(ahead) - place)
                 ends.append(min(max(round(left * share / total), ends[-1] + 1), latest))
             ahead = [high - low for low, high in pairwise(ends)]

@@ -155,6 +155,7 @@ class Assigning:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
         everyone = np.arange(len(units))
         left = self.now.left
+        # Without planned sizes a wave has room for everybody.
         room = len(units) if left is None else max(left - self._new, 0)
         open_now = self.now.condition == "open"
         # Mostly all units are new, which trying to number them tells faster than asking.
@@ -178,6 +179,7 @@ class Assigning:
             pieces, waves, rows = [decided], [when], [old]
         if len(fresh):
             new = [units[row] for row in fresh.tolist()]
+            # The campaign is locked: nobody else can have numbered them since they were asked for.
             if not self.change.claim(new, self._number):
                 raise StoreError(
                     f"campaign {self.now.name}: these unit ids were claimed by another process. "

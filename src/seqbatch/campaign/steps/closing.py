@@ -145,6 +145,7 @@ class Closing:
     def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
         """Close the open wave, or answer again for one that is closed."""
         now = self.now
+        # A call that is repeated after its answer was lost gets that answer, and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._change.event(now.closes[wave - 1]))
         self._refuse_wrong_wave(wave)
@@ -193,6 +194,7 @@ class Closing:
     ) -> Event:
         now, change = self.now, self._change
         scaling = self._scaling()
+        # Learning uses the scaling that this very wave taught; deciding in it did not know it.
         learner = replace(now, learned=scaling) if scaling is not None else now
         before = unpack_state(record.content, now)
         late, unused = self._late(news.fresh, before)

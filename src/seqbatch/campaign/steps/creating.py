@@ -45,6 +45,7 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
     InvalidSpecError
         Where the spec breaks a rule; the offending lines are quoted.
     """
+    # The text is kept for messages: an error about a grid quotes the line that sets it.
     text, name = "", "spec"
     if isinstance(spec, Mapping):
         spec = check_spec(spec)
@@ -69,6 +70,7 @@ def begun(payload: dict[str, Any]) -> Situation:
         sequence=0, kind="create", at="", who="", why="", counts={}, payload=payload,
         rows_hash="", previous="", hash="",
     )  # fmt: skip
+    # The same fold as later, of the event that creation will write.
     now = situation([first])
     problem = now.problem()
     if (sums := problem.models * problem.dim**2) > MOST_SUMS:

@@ -8,6 +8,8 @@ that agree to `ROUNDING` are told in a note, and are no damage.
 Records are read one chunk at a time, so that memory does not grow with the campaign.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -88,7 +90,9 @@ class _Verifying:
         self._reader = reader
         self._events = reader.events()
         self._findings: list[Finding] = []
-        self._history: list[Situation] = []
+        self._usable = False
+        self._history: Iterator[Situation] = iter(())
+        self._now: Situation | None = None
         self._rounded = 0.0
         # The hashes of every event's records, as they are found.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
@@ -96,6 +100,7 @@ class _Verifying:
 
     def run(self) -> Verified:
         self._chain()
+        # What cannot be read cannot be replayed; the hashes are still checked, record by record.
         self._guard(1, "spec", self._fold)
         self._outcome_chunks()
         self._state_records()
@@ -115,17 +120,22 @@ class _Verifying:
         order = tuple(sorted(self._findings, key=lambda finding: finding.event))
         return Verified(len(self._events), self._units, self._outcomes, self._states, order, notes)
 
-    @property
-    def _usable(self) -> bool:
-        """Whether every event can be read."""
-        return len(self._history) == len(self._events)
-
     def _fold(self) -> None:
-        self._history = list(history(self._events))
+        """Find out whether every event can be read."""
+        deque(history(self._events), maxlen=0)
+        self._usable = True
 
     def _after(self, event: int) -> Situation:
-        """Return where the campaign stood after an event."""
-        return self._history[event - 1]
+        """Return where the campaign stood after an event.
+
+        Events are asked for in order, or from the start again; one situation is kept, not all.
+        """
+        if self._now is None or self._now.sequence > event:
+            self._history = history(self._events)
+            self._now = next(self._history)
+        while self._now.sequence < event:
+            self._now = next(self._history)
+        return self._now
 
     def _find(self, event: int, place: str, problem: str) -> None:
         self._findings.append(Finding(event, place, problem))
