@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from seqbatch import Learner, environments, grids, policies
+from seqbatch import Learner, display, environments, grids, policies
 from seqbatch.campaign import Campaign
 from seqbatch.display import MOST_ROWS, Table, paragraph, shown
 from seqbatch.errors import StoreError
@@ -260,3 +260,12 @@ def test_without_altair_the_tables_are_shown_alone():
         "assert 'polars' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_page_shows_text_as_text_and_runs_nothing():
+    hostile = "<script>alert('&')</script>"
+    table = display.Table(hostile, (hostile,), [(hostile,)])
+    made = display.page(hostile, [display.paragraph(hostile), table.html()])
+    assert "<script" not in made
+    assert made.count("&lt;script&gt;") == 6
+    assert "default-src 'none'" in made

@@ -25,7 +25,7 @@ def draw(plan: "Plan") -> "alt.TopLevelMixin":
     titled: alt.TopLevelMixin = panels(plan).properties(
         title=alt.TitleParams(
             f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
-            f"{counted(plan.batches, 'batch')}, by {type(plan.policy).__name__}",
+            f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}",
             subtitle=textwrap.wrap(assumptions(plan), 100),
             anchor="start",
             fontSize=15,
