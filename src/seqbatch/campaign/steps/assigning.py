@@ -111,6 +111,7 @@ class Assigning:
         report: Callable[[int], None],
     ) -> Assigned:
         """Decide for every unit that was checked, and write the answers."""
+        checked.require_fit(self.now.encoder(wave=self.now.wave))
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
         tables, start = [no_assignments(self.now.spec.unit, names)], 0
@@ -224,7 +225,7 @@ class Assigning:
     def _spill(self, source: Source, rest: Writer) -> None:
         """Write the units that did not fit, with all the columns of their file."""
         without, start = np.concatenate(self._without), 0
-        for batch in source.batches(source.columns()):
+        for batch in source.batches(source.columns(), longest=None):
             low, high = np.searchsorted(without, [start, start + batch.num_rows])
             piece = decoded(pa.Table.from_batches([batch]))
             rest.write(piece.take(without[low:high] - start))

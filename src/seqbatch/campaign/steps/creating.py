@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.design.choosing import chosen_policy, wave_sizes
+from seqbatch.campaign.design.limits import MOST_SUMS
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.design.toml import check_spec, parse_spec, quoting, read_text
 from seqbatch.campaign.record.codec import pack_state
@@ -13,9 +14,6 @@ from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
-
-#: Sums of products that are kept at most: half a gigabyte in each state.
-MOST_SUMS = 60_000_000
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.design.limits import LARGEST_ENCODED
 from seqbatch.campaign.design.spec import Action, Features, Hashed, Spec
 from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
 from seqbatch.core.arrays import Floats, Integers
@@ -103,7 +104,36 @@ class Encoder:
             kept.append(encoded)
             if not self.other:
                 problems.add(start, name, self._unseen(name, encoded))
-        return units, pa.table(kept, names=list(self.columns))
+        given = pa.table(kept, names=list(self.columns))
+        self.check_sizes(given, start, problems)
+        return units, given
+
+    def check_sizes(self, given: pa.Table, start: int, problems: Problems) -> None:
+        """Find the rows whose numbers are too large for the model, as it scales and crosses them.
+
+        One such row would be in the sums of every later estimate, and none could be made. What is
+        scaled by the first wave is, until that is closed, bounded by what may be in a file.
+        """
+        sizes = {name: self._size(name, given) for name in self.features.numeric}
+        crossed = {
+            f"{one}*{two}": sizes.get(one, 1.0) * sizes.get(two, 1.0)
+            for one, two in self.features.interactions
+        }
+        trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
+        for name, size in (sizes | crossed).items():
+            most = size * max(trait, 1.0)
+            wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
+            rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+            reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
+            problems.add(start, name, reasons)
+
+    def _size(self, name: str, given: pa.Table) -> Floats:
+        """Return how large a number of each row is to the model; its categories are 0 or 1."""
+        values = given.column(name).to_numpy()
+        scaled = np.zeros(len(values))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._scale(name, values, scaled)
+        return np.abs(scaled)
 
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""

@@ -7,14 +7,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidFileError
 
@@ -28,6 +31,8 @@ class Units:
 
     _spool: IO[bytes]
     _pieces: int
+    _source: Source
+    _encoder: Encoder
 
     def pieces(self) -> Iterator[Piece]:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
@@ -36,6 +41,19 @@ class Units:
             # A stream for each piece: the levels of its categories are its own.
             given = pa.ipc.open_stream(self._spool).read_all()
             yield given.column(0).to_pylist(), given
+
+    def require_fit(self, encoder: Encoder) -> None:
+        """Refuse numbers too large for this encoder, where it is not the one they were checked by.
+
+        A wave may be closed while a file is checked, and its scaling learned.
+        """
+        if encoder == self._encoder:
+            return
+        problems, start = Problems(), 0
+        for ids, given in self.pieces():
+            encoder.check_sizes(given, start, problems)
+            start += len(ids)
+        _refuse(self._source, problems, empty=False)
 
 
 @contextmanager
@@ -46,8 +64,8 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
     with tempfile.TemporaryFile() as spool:
         problems, prints, start = Problems(), [], 0
         for batch in source.batches(encoder.columns):
-            ids, given = encoder.prepared(batch, start, problems)
-            _refuse_nul(ids, start, encoder.unit, problems)
+            ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
+            _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
             with pa.ipc.new_stream(spool, given.schema) as writer:
@@ -55,7 +73,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             start += len(ids)
             report(start)
         source.require_unchanged()
-        units = Units(spool, len(prints))
+        units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
             problems.found.extend(_repeated(encoder.unit, units, prints))
         _refuse(source, problems, empty=start == 0)
@@ -70,10 +88,17 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
         raise InvalidFileError(source.name, found, NOTHING)
 
 
-def _refuse_nul(ids: list[str], start: int, unit: str, problems: Problems) -> None:
+def _refuse_unfit_ids(
+    column: Any, ids: list[str], start: int, unit: str, problems: Problems
+) -> None:
+    """Refuse ids that not every store could keep."""
     if any("\0" in each for each in ids):
         rule = "must not hold a NUL character"
         problems.add(start, unit, {row: rule for row, each in enumerate(ids) if "\0" in each})
+    lengths = text_bytes(column)
+    rule = f"must have at most {LONGEST_ID:,} bytes"
+    too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
+    problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
