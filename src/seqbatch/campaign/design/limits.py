@@ -35,12 +35,14 @@ LARGEST_NUMBER = 1e30
 #: times the largest outcome, sum to 1e159, and the square of that is still a number.
 LARGEST_ENCODED = 1e60
 
-#: Characters of a spec: room for a hundred thousand levels.
-LONGEST_SPEC = 4_000_000
+#: Characters of a spec: room for tens of thousands of levels.
+LONGEST_SPEC = 1_000_000
 #: Tables within tables in a spec: no setting is deeper than 4.
 DEEPEST = 16
 #: Waves of a campaign: every call reads the sizes of all of them.
 MOST_WAVES = 10_000
+#: Batches that a campaign's plan may weigh: planning more of them takes minutes.
+MOST_PLANNED = 30
 #: Units of a campaign, expected or assigned: what sums of squares are bounded for.
 MOST_UNITS = 1_000_000_000
 #: Actions of a campaign: every answer has a column for each.

@@ -68,13 +68,7 @@ def begun(payload: dict[str, Any]) -> Situation:
         rows_hash="", previous="", hash="",
     )  # fmt: skip
     now = situation([first])
-    problem = now.problem()
-    if (sums := problem.models * problem.dim**2) > MOST_SUMS:
-        raise InvalidSpecError(
-            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
-            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, "
-            "levels or interactions, or hash categories to a smaller width."
-        )
+    require_room(now)
     learning = "learn" in now.spec.features.numeric.values()
     if learning and not now.made_policy().starts_blind:
         raise InvalidSpecError(
@@ -83,6 +77,18 @@ def begun(payload: dict[str, Any]) -> Situation:
             'Set first = "uniform", or fix the scaling: {mean = ..., sd = ...}.'
         )
     return now
+
+
+def require_room(now: Situation) -> None:
+    """Refuse a campaign whose policy would keep more numbers than fit into memory."""
+    problem, policy = now.problem(), now.made_policy()
+    if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
+        raise InvalidSpecError(
+            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
+            f"{sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} are kept. "
+            "Use fewer features, levels, interactions, waves or samples, or hash categories to a "
+            "smaller width."
+        )
 
 
 def first_state(now: Situation) -> bytes:

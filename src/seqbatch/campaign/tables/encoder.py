@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.design.limits import LARGEST_ENCODED
-from seqbatch.campaign.design.spec import Action, Features, Hashed, Spec
+from seqbatch.campaign.design.spec import Action, Features, Hashed, Levels, Spec
 from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
 from seqbatch.core.arrays import Floats, Integers
 
@@ -83,8 +83,13 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """How many numbers a vector has."""
-        return len(self.names)
+        """How many numbers a vector has, counted without naming them."""
+        widths = dict.fromkeys(self.features.numeric, 1)
+        for name, kind in self.features.categorical.items():
+            widths[name] = kind.hash if isinstance(kind, Hashed) else len(self._levels(kind))
+        crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
+        own = self.features.intercept + sum(widths.values()) + crossed
+        return own * (1 + len(self.actions[0])) if self.actions else own
 
     def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[list[str], pa.Table]:
         """Check a piece of a file; return its ids and what is to be kept of it."""
@@ -179,9 +184,12 @@ class Encoder:
             if isinstance(kind, Hashed):
                 parts[name] = [f"{name}#{cell}" for cell in range(kind.hash)]
             else:
-                extra = [OTHER] if self.other and OTHER not in kind.levels else []
-                parts[name] = [f"{name}={level}" for level in (*kind.levels, *extra)]
+                parts[name] = [f"{name}={level}" for level in self._levels(kind)]
         return parts
+
+    def _levels(self, kind: Levels) -> tuple[str, ...]:
+        """Return the levels of a category, with that for what was never seen where there is one."""
+        return (*kind.levels, OTHER) if self.other and OTHER not in kind.levels else kind.levels
 
     def _scale(self, name: str, values: Floats, out: Floats) -> None:
         kind = self.features.numeric[name]
