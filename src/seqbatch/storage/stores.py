@@ -135,7 +135,7 @@ class SQLStore:
         found = self._number(connection, name)
         if found is None:
             names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
-            there = ", ".join(names[:10]) or "none"
+            there = ", ".join(map(str, names[:10])) or "none"
             raise CampaignStateError(
                 f"{self.label} has no campaign {name!r}. Those it has: {there}."
             )
@@ -241,11 +241,12 @@ class PostgresStore(SQLStore):
         def prepare(raw: Any, _record: Any) -> None:
             raw.adapters.register_dumper(bytes, BytesBinaryDumper)
             raw.cursor_factory = BinaryCursor
+            _require_utf8(raw)
             raw.execute("SET search_path TO seqbatch")
             raw.commit()
 
         self._error: type[Exception] = psycopg.Error
-        parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
+        parsed = _parsed(url)
         engine = sa.create_engine(parsed)
         sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_read)
@@ -262,6 +263,28 @@ class PostgresStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)
+
+
+def _parsed(url: str) -> sa.URL:
+    """Return the parts of a PostgreSQL store's address; the message must not show a password."""
+    try:
+        return sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (ValueError, sa.exc.ArgumentError):
+        rule = "postgresql://user@host:port/database, with a number for the port"
+        raise InvalidArgumentError("store", rule, "another address") from None
+
+
+def _require_utf8(raw: Any) -> None:
+    """Refuse a database that could not keep every text."""
+    encoding = raw.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        name = raw.info.dbname
+        raw.close()
+        raise StoreError(
+            f"database {name}: its encoding must be UTF8, since ids and names may be of any "
+            f"script; it is {encoding}. Nothing was touched. Use another database: "
+            "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+        )
 
 
 def _begin_read(connection: sa.Connection) -> None:

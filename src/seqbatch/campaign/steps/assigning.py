@@ -55,6 +55,9 @@ class Assigned:
         The number of the event; None where nothing was new.
     table
         The answers, where they were not written to a file.
+    warnings
+        What looks odd in the file: ids that differ by no more than case, spaces around them,
+        leading zeros or Unicode form. They are different units all the same.
     """
 
     wave: int
@@ -66,6 +69,7 @@ class Assigned:
     randomised: int
     event: int | None
     table: pa.Table | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -150,6 +154,7 @@ class Assigning:
             randomised=self._randomised,
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
+            warnings=checked.warnings,
         )
 
     def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:

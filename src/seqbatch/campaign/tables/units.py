@@ -6,12 +6,13 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems
@@ -22,6 +23,8 @@ from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
+#: Pairs of similar ids that are named.
+NAMED = 5
 Piece = tuple[list[str], pa.Table]
 
 
@@ -33,6 +36,7 @@ class Units:
     _pieces: int
     _source: Source
     _encoder: Encoder
+    warnings: tuple[str, ...] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
@@ -62,12 +66,15 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
     _require_columns(source, encoder)
     # On disk and without a name: memory stays flat, and nobody else can write to it.
     with tempfile.TemporaryFile() as spool:
-        problems, prints, start = Problems(), [], 0
+        problems, start = Problems(), 0
+        prints: list[Integers] = []
+        alike: list[Integers] = []
         for batch in source.batches(encoder.columns):
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
             _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
+            alike.append(np.fromiter(map(hash, plain_forms(ids)), dtype=np.int64, count=len(ids)))
             with pa.ipc.new_stream(spool, given.schema) as writer:
                 writer.write_table(given)
             start += len(ids)
@@ -77,7 +84,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         if not problems.found and not source.ragged:
             problems.found.extend(_repeated(encoder.unit, units, prints))
         _refuse(source, problems, empty=start == 0)
-        yield units
+        yield replace(units, warnings=similar_ids(units, alike))
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
@@ -112,6 +119,44 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         found.append((0, "", "the file has no rows"))
     if found:
         raise InvalidFileError(source.name, sorted(found), NOTHING)
+
+
+def plain_forms(ids: list[str]) -> list[str]:
+    """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
+
+    >>> plain_forms(["007", "Ann ", "0"])
+    ['7', 'ann', '']
+    """
+    text = pc.utf8_normalize(pa.array(ids, type=pa.string()), form="NFC")
+    trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(text))
+    plain: list[str] = pc.utf8_ltrim(trimmed, characters="0").to_pylist()
+    return plain
+
+
+def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
+    """Return a warning where different ids of a file may be meant for the same unit."""
+    every = np.concatenate(alike)
+    ordered = np.sort(every)
+    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(twins):
+        return ()
+    suspects = np.isin(every, twins)
+    first: dict[str, str] = {}
+    pairs, start = [], 0
+    for ids, _ in units.pieces():
+        rows = np.flatnonzero(suspects[start : start + len(ids)])
+        chosen = [ids[row] for row in rows.tolist()]
+        for each, plain in zip(chosen, plain_forms(chosen), strict=True):
+            if first.setdefault(plain, each) != each:
+                pairs.append(f"{first[plain]!a} and {each!a}")
+        start += len(ids)
+        if len(pairs) >= NAMED:
+            break
+    shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
+    return (
+        f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+        f"count as different units: {shown}",
+    ) if pairs else ()
 
 
 def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:
