@@ -76,6 +76,8 @@ class Source:
     def columns(self) -> list[str]:
         """Return the names of the columns, each once; refuse a file that cannot be read."""
         names: list[str] = self.reading(self._columns)
+        if not names:
+            self.refuse("the file has no columns")
         if len(names) > MOST_COLUMNS:
             rule = f"a file must have at most {MOST_COLUMNS:,} columns"
             self.refuse(f"{rule}; received {len(names):,}; leave out those that are not needed")
@@ -232,7 +234,7 @@ class Source:
         # Read as it is needed: fetched ahead, the whole file would be in memory.
         file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
         self.refuse(sizes.of_parquet(file, columns, self.path.stat().st_size))
-        rows = sizes.rows_at_once(self.path, columns, size)
+        rows = sizes.rows_at_once(self.path, file.schema_arrow, columns, size)
         yield from file.iter_batches(batch_size=rows, columns=columns)
 
     def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,8 @@ from seqbatch.campaign.design.limits import (
 from seqbatch.campaign.tables.arrow_messages import unpacked_sizes
 from seqbatch.core.arrays import Integers
 
+#: Rows read at once where nothing tells how large they are.
+FEW = 256
 #: Ends of messages about sizes: what to do.
 CUT = "cut the file into several"
 
@@ -72,22 +74,26 @@ def of_parquet(opened: pa.parquet.ParquetFile, columns: Sequence[str], size: int
     return ""
 
 
-def rows_at_once(path: Any, columns: Sequence[str], most: int) -> int:
+def rows_at_once(path: Any, kinds: pa.Schema, columns: Sequence[str], most: int) -> int:
     """Return how many rows of a Parquet file can be decoded at once, `most` unless texts are long.
 
     Parquet may spell a text once and repeat it in every row. The texts so spelled come with the
     first row of a row group, if they are asked for apart.
     """
-    opened = pa.parquet.ParquetFile(path, pre_buffer=False, read_dictionary=list(columns))
-    kinds = {field.name: field.type for field in opened.schema_arrow}
-    texts = [name for name in columns if pa.types.is_dictionary(kinds[name])]
+    # Lists of texts are not looked into; a few rows at a time are all that is read of them.
+    if any(pa.types.is_nested(kinds.field(name).type) for name in columns):
+        most = min(most, FEW)
+    texts = [name for name in columns if may_repeat(kinds.field(name).type)]
     if not texts:
         return most
+    opened = pa.parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts)
     longest = 1
     for group in range(opened.metadata.num_row_groups):
         rows = opened.iter_batches(batch_size=1, row_groups=[group], columns=texts)
         for column in next(iter(rows), pa.record_batch([])).columns:
             column.validate(full=True)
+            # Texts that are all spelled out come as they are.
+            column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
             longest = max(longest, int(text_bytes(column.dictionary).max(initial=0)))
     return max(1, min(most, PIECE // longest))
 
@@ -123,12 +129,19 @@ def text_bytes(column: Any) -> Integers:
     return np.zeros(len(column), dtype=np.int64)
 
 
+def may_repeat(kind: Any) -> bool:
+    """Say whether a column is of text, spelled in each row or by its place in a dictionary."""
+    return _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
 def _is_text(kind: Any) -> bool:
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary_view(kind)
     )
 
 
