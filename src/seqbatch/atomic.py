@@ -1,5 +1,6 @@
 """Files written whole or not at all."""
 
+import errno
 import os
 import re
 import threading
@@ -25,6 +26,8 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     ('whole', 1)
     """
     target = Path(target)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(target))
     # In the same folder, since only a rename within one file system is atomic; with names that two
     # processes or threads that write the same target do not share.
     _sweep(target)

@@ -14,6 +14,7 @@ from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.recording import Recorded, record
+from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.report import write_report
 from seqbatch.campaign.views.sealing import Seal, seal
@@ -141,18 +142,22 @@ class Campaign:
         except Exception as error:
             return paragraph(f"Campaign {self.name} in {self.store.label}: {_failure(error)}")
 
+    @naming_damage
     def situation(self) -> Situation:
         """Return where the campaign stands."""
         return now(self.store, self.name)
 
+    @naming_damage
     def events(self) -> list[Event]:
         """Return everything that was done, in order."""
         return events(self.store, self.name)
 
+    @naming_damage
     def status(self, *, at_event: int | None = None) -> Status:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
 
+    @naming_damage
     def verify(
         self, *, seal: Seal | str | Path | None = None, signer: str | Path | None = None
     ) -> Verified:
@@ -169,6 +174,7 @@ class Campaign:
             seal = Seal.read(seal)
         return verify(self.store, self.name, seal=seal, signer=signer)
 
+    @naming_damage
     def seal(self, out: str | Path | None = None, *, key: str | Path | None = None) -> Seal:
         """Return the newest event's hash with what it stands for, to be kept elsewhere.
 
@@ -184,6 +190,7 @@ class Campaign:
             made.write(out)
         return made
 
+    @naming_damage
     def report(self, out: str | Path, *, at_event: int | None = None) -> list[Path]:
         """Write a page about the campaign, with a picture beside it; return the files.
 
@@ -197,6 +204,7 @@ class Campaign:
         shown = self.status(at_event=at_event)
         return write_report(shown, self.events()[: shown.events], Path(out))
 
+    @naming_damage
     def export(
         self,
         out: str | Path,
@@ -222,6 +230,7 @@ class Campaign:
             self.store, self.name, out, what=what, at_event=at_event, file_format=file_format
         )
 
+    @naming_damage
     def assign(
         self,
         units: Any,
@@ -270,6 +279,7 @@ class Campaign:
             report=report,
         )
 
+    @naming_damage
     def record(
         self,
         outcomes: Any,
@@ -303,6 +313,7 @@ class Campaign:
             report=report,
         )
 
+    @naming_damage
     def close(self, *, wave: int | None = None, force: bool = False, reason: str = "") -> Closed:
         """End the open wave: re-estimate and open the next.
 
@@ -320,6 +331,7 @@ class Campaign:
         """
         return close(self.store, self.name, self._logbook, wave=wave, force=force, why=reason)
 
+    @naming_damage
     def amend(
         self,
         *,
@@ -359,6 +371,7 @@ class Campaign:
             floor=floor,
         )
 
+    @naming_damage
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; outcomes may still be recorded, nothing is assigned any more."""
         return abort(self.store, self.name, self._logbook, why=reason)

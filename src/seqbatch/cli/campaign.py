@@ -123,7 +123,7 @@ def assign(
     Example: seqbatch campaign assign spring units.csv --out assignments.csv
     """
     if partial and rest is None:
-        rest = str(Path(out).with_name("rest.csv")) if out != "-" else "rest.csv"
+        rest = str(Path(out).parent / "rest.csv") if out != "-" else "rest.csv"
     with opened(name, store, who, as_json) as campaign, counting() as report:
         result = campaign.assign(
             units,
@@ -134,6 +134,8 @@ def assign(
             out_format=out_format,
             report=report,
         )
+    for warning in result.warnings:
+        errors.print(f"seqbatch: {warning}", style="yellow", markup=False, highlight=False)
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
     if as_json:
         if out == "-":

@@ -47,7 +47,10 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
         gram, moment = statistics.gram[cell], statistics.moment[cell]
         # At the scale of one, so that no unit of measure overflows or stops the path early.
         width = np.sqrt(gram.diagonal().max() / units)
-        height = np.abs(moment / width).max() / units
+        height = np.abs(moment / width).max() / units if width > 0 else 0.0
+        # Sums below the smallest number of full precision say nothing: zero is the answer.
+        if height < TINY:
+            continue
         problem = _Lasso(
             gram=gram / width / width / units,
             moment=moment / width / height / units,

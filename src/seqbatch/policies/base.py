@@ -227,6 +227,10 @@ class BasePolicy:
         """Return how many parts of the evidence are kept apart."""
         return 1
 
+    def numbers_kept(self, problem: Problem) -> int:
+        """Return about how many numbers a state has: the sums of products outnumber all others."""
+        return self.groups(problem) * problem.models * problem.dim**2
+
     def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
         """Return the part of the evidence that each unit's outcome will enter."""
         return np.zeros(len(positions), dtype=np.int64)

@@ -68,6 +68,10 @@ class ThompsonSampling(LinearPolicy):
             raise InvalidArgumentError("samples", "an even number", samples)
         object.__setattr__(self, "samples", samples)
 
+    def numbers_kept(self, problem: Problem) -> int:
+        """Return about how many numbers a state has, those of the draws included."""
+        return super().numbers_kept(problem) + self.samples * problem.models * problem.dim
+
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return theta = 0 and A = ridge I, and draws from that."""
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)

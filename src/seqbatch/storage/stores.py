@@ -151,7 +151,7 @@ class SQLStore:
         found = self._number(connection, name)
         if found is None:
             names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
-            there = ", ".join(names[:10]) or "none"
+            there = ", ".join(map(str, names[:10])) or "none"
             raise CampaignStateError(
                 f"{self.label} has no campaign {name!r}. Those it has: {there}."
             )
@@ -271,6 +271,7 @@ class PostgresStore(SQLStore):
         def prepare(raw: Any, _record: Any) -> None:
             raw.adapters.register_dumper(bytes, BytesBinaryDumper)
             raw.cursor_factory = BinaryCursor
+            _require_utf8(raw)
             raw.execute("SET search_path TO seqbatch")
             raw.commit()
 
@@ -308,6 +309,19 @@ def _parsed(url: str) -> sa.URL:
             "store", "postgresql://user@host:port/database with a whole number for the port",
             "an address that cannot be read",
         ) from None  # fmt: skip
+
+
+def _require_utf8(raw: Any) -> None:
+    """Refuse a database that could not keep every text."""
+    encoding = raw.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        name = raw.info.dbname
+        raw.close()
+        raise StoreError(
+            f"database {name}: its encoding must be UTF8, since ids and names may be of any "
+            f"script; it is {encoding}. Nothing was touched. Use another database: "
+            "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+        )
 
 
 def _begin_read(connection: sa.Connection) -> None:

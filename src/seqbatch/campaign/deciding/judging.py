@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.tables.columns import MISSING, texts
 from seqbatch.campaign.tables.columns import numbers as parsed
+from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Floats, Integers, Places
 
 #: The column of an outcome file that may name each unit's wave.
@@ -98,6 +100,11 @@ def readable(spec: Spec, batch: Any) -> Judged:
         judged.ids, no_id = texts(batch.column(spec.outcome))
         for row, why in no_id.items():
             judged.hold(row, UNFIT, f"{spec.outcome} {why}")
+        for row in [row for row, each in enumerate(judged.ids) if "\0" in each]:
+            judged.hold(row, UNFIT, f"{spec.outcome} holds a NUL character")
+            judged.ids[row] = ""
+        for row in np.flatnonzero(text_bytes(batch.column(spec.outcome)) > LONGEST_ID).tolist():
+            judged.hold(row, UNFIT, f"{spec.outcome} must have at most {LONGEST_ID:,} bytes")
     return judged
 
 

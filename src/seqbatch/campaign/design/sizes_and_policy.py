@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from seqbatch import grids
+from seqbatch.campaign.design.limits import MOST_PLANNED, MOST_UNITS
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
@@ -32,6 +33,7 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
     for name in ("actions", "features", "dim"):
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
+    _require_small(wanted)
     shared = spec.model == "shared"
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
     size: dict[str, Any] = {"dim": encoder.dim}
@@ -41,9 +43,25 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
         made = plan(actions=len(spec.actions), **size, **wanted)
     except TypeError as error:
         raise InvalidSpecError(f"grid.plan must be arguments of plan(): {error}.") from None
-    except InvalidArgumentError as error:
+    except (InvalidArgumentError, OverflowError) as error:
         raise InvalidSpecError(f"grid.plan: {error}") from None
     return made.grid.sizes, registry.describe(made.policy)
+
+
+def _require_small(wanted: dict[str, Any]) -> None:
+    """Refuse a plan that would take longer than anybody waits."""
+    for name, most in (
+        ("units", MOST_UNITS), ("batches", MOST_PLANNED), ("max_batches", MOST_PLANNED),
+    ):  # fmt: skip
+        value = wanted.get(name)
+        if isinstance(value, int) and value > most:
+            raise InvalidSpecError(f"grid.plan: {name} must be at most {most:,}; received {value}.")
+    for name in ("waves", "effect", "noise"):
+        value = wanted.get(name)
+        if isinstance(value, list) and len(value) > MOST_PLANNED:
+            raise InvalidSpecError(
+                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value):,}."
+            )
 
 
 def recommended_policy(spec: Spec) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A campaign's spec: what a person writes down before the first unit is assigned."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,15 @@ from pydantic import (
     model_validator,
 )
 
+from seqbatch.campaign.design.limits import (
+    LARGEST_NUMBER,
+    LONGEST_CELL,
+    MOST_ACTIONS,
+    MOST_LEVELS,
+    MOST_UNITS,
+    MOST_WAVES,
+)
+
 #: What columns of answers and exports are called.
 RESERVED = (
     "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
@@ -22,6 +32,20 @@ RESERVED = (
 #: Settings that were called otherwise once, and what they are called now.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is meant here; true and false are none")
+    return value
+
+
+#: True is a number to Python, but where a number is meant it is a mistake.
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+Number = Annotated[
+    float, BeforeValidator(_no_boolean), Field(gt=-LARGEST_NUMBER, lt=LARGEST_NUMBER)
+]
+Share = Annotated[Number, Field(ge=0, le=1)]
 
 
 class Part(BaseModel):
@@ -34,20 +58,22 @@ class Action(Part):
     """One thing that can be done to a unit, with its own features where the model is shared."""
 
     name: Name
-    features: dict[Name, float] = {}
+    features: dict[Name, Number] = {}
 
 
 class Scaling(Part):
     """Subtract `mean` and divide by `sd`, fixed at creation."""
 
-    mean: float
-    sd: float = Field(gt=0)
+    mean: Number
+    sd: Number = Field(gt=0)
 
 
 class Levels(Part):
     """An indicator for each level."""
 
-    levels: tuple[str, ...] = Field(min_length=1)
+    levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
+        min_length=1, max_length=MOST_LEVELS
+    )
 
     @field_validator("levels")
     @classmethod
@@ -58,7 +84,7 @@ class Levels(Part):
 class Hashed(Part):
     """An indicator for each of `hash` cells, into which levels fall by a hash of their text."""
 
-    hash: int = Field(ge=1, le=4096)
+    hash: Whole = Field(ge=1, le=4096)
 
 
 def _levels(value: Any) -> Any:
@@ -130,7 +156,7 @@ class Reward(Part):
 
     column: Name
     direction: Literal["max", "min"] = "max"
-    range: tuple[float, float] | None = None
+    range: tuple[Number, Number] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> "Reward":
@@ -142,10 +168,12 @@ class Reward(Part):
 class Grid(Part):
     """When waves end: given sizes, a plan, or whenever they are closed."""
 
-    sizes: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    sizes: tuple[Annotated[Whole, Field(ge=1, le=MOST_UNITS)], ...] | None = Field(
+        default=None, max_length=MOST_WAVES
+    )
     calendar: bool = False
-    waves: int | None = Field(default=None, ge=1)
-    units: int | None = Field(default=None, ge=1)
+    waves: Whole | None = Field(default=None, ge=1, le=MOST_WAVES)
+    units: Whole | None = Field(default=None, ge=1, le=MOST_UNITS)
     plan: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -154,6 +182,10 @@ class Grid(Part):
             raise ValueError("exactly one of sizes, calendar = true and plan is needed")
         if self.sizes == ():
             raise ValueError("sizes must name at least one wave")
+        if self.sizes is not None and sum(self.sizes) > MOST_UNITS:
+            raise ValueError(
+                f"sizes must sum to at most {MOST_UNITS:,} units; received {sum(self.sizes):,}"
+            )
         if self.calendar and (self.waves is None or self.units is None):
             raise ValueError(
                 "calendar waves need waves (how many there may be) and units (how many units are "
@@ -176,10 +208,10 @@ class Spec(Part):
     """Everything that is fixed when a campaign is created."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Whole = Field(default=0, ge=0, lt=2**63)
     unit: Name = "unit"
     actions: tuple[Annotated[Action, BeforeValidator(lambda v: _action(v))], ...] = Field(
-        min_length=2, max_length=1000
+        min_length=2, max_length=MOST_ACTIONS
     )
     control: str | None = None
     model: Literal["per-action", "shared"] = "per-action"
@@ -188,9 +220,9 @@ class Spec(Part):
     outcome: Name | None = None
     grid: Grid
     policy: PolicyChoice | None = None
-    randomised: float = Field(default=0.0, ge=0, le=1)
-    floor: float = Field(default=0.0, ge=0)
-    required_outcomes: float = Field(default=0.9, ge=0, le=1)
+    randomised: Share = 0.0
+    floor: Number = Field(default=0.0, ge=0)
+    required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
 
     @field_validator("actions")
@@ -238,7 +270,7 @@ def _action(value: Any) -> Any:
 
 
 def _distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
-    repeated = sorted({value for value in values if values.count(value) > 1})
+    repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
-        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated)}")
+        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
     return values

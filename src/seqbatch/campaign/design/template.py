@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.design.limits import INFERRED
 from seqbatch.campaign.design.spec import RESERVED
 from seqbatch.campaign.tables.columns import numbers
 from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidFileError
 
@@ -75,12 +77,14 @@ def starting_spec(
 
 def _inferred(opened: Source, name: str) -> str:
     columns = opened.columns()
-    batches = list(opened.batches(columns))
+    batches = _held(opened, columns)
     count = sum(batch.num_rows for batch in batches)
     if not count:
         raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
     table = pa.Table.from_batches(batches)
-    seen = [_Column.of(column, table[column].combine_chunks()) for column in columns]
+    seen = opened.reading(
+        lambda: [_Column.of(column, table[column].combine_chunks()) for column in columns]
+    )
     candidates = [column for column in seen if column.is_unit]
     if not candidates:
         reason = "no column of text or whole numbers has another value in every row; one must"
@@ -99,6 +103,21 @@ def _inferred(opened: Source, name: str) -> str:
         else:
             categorical[column.name] = column.levels() + after
     return _filled(name, unit.name, numeric, categorical, count, notes)
+
+
+def _held(opened: Source, columns: list[str]) -> list[pa.RecordBatch]:
+    """Return all rows of a file, if they fit into memory."""
+    batches, total = [], 0
+    for batch in opened.batches(columns, longest=None):
+        spelled = sum(int(text_bytes(column).sum()) for column in batch.columns)
+        total += spelled + 8 * batch.num_rows * len(columns)
+        if total > INFERRED:
+            opened.refuse(
+                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
+                "over fewer rows or columns"
+            )
+        batches.append(batch)
+    return batches
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,25 @@
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.design.limits import DEEPEST, LONGEST_SPEC
 from seqbatch.campaign.design.spec import RENAMED, Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
 #: Words that Pydantic puts into a place where there are several forms.
 FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
+
+#: Strings of all four kinds, and comments: what may hold dots that part no key.
+STRINGS = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""|\'{3}.*?\'{3}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
+)
+#: Problems that are shown, each with its line.
+SHOWN = 20
 
 
 def read_spec(path: str | Path) -> Spec:
@@ -29,18 +38,29 @@ def read_spec(path: str | Path) -> Spec:
 def read_text(path: str | Path) -> str:
     """Return a spec's text."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        # One more than there may be tells a file that is too long without reading it all.
+        with Path(path).open(encoding="utf-8-sig") as file:
+            text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(f"{path} must be a TOML file; it is not there.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSpecError(f"{path} must be a TOML file; reading it failed: {error}.") from None
+    if len(text) > LONGEST_SPEC:
+        raise InvalidSpecError(
+            f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
+            "many levels can be hashed: {hash = 16}."
+        )
+    return text
 
 
 def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
     """Check a spec given as TOML text; see :func:`read_spec`."""
+    _require_shallow(text, name)
     try:
         declared = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise _too_deep(name) from None
+    except ValueError as error:
         found = re.search(r"at line (\d+)", str(error))
         quoted = _quoted(text, int(found[1])) if found else ""
         raise InvalidSpecError(f"{name} must be valid TOML: {error}{quoted}") from None
@@ -49,18 +69,49 @@ def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
 
 def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec") -> Spec:
     """Check a spec given as plain values; see :func:`read_spec`."""
+    if _depth(declared) > DEEPEST:
+        raise _too_deep(name)
     try:
         return Spec.model_validate(declared)
     except ValidationError as error:
         problems = []
-        for found in error.errors():
+        every = error.errors(include_url=False, include_input=False)
+        for found in every[:SHOWN]:
             place = tuple(part for part in found["loc"] if part not in FORMS)
             if new := RENAMED.get(str(place[0])) if place else None:
                 found["msg"] = f"it is called {new} now; rename it"
             label = ".".join(str(part) for part in place) or "the whole"
             reason = found["msg"].removeprefix("Value error, ")
             problems.append(f"  {label}: {reason}{_quoted(text, _line_of(text, place))}")
-        raise _refusal(name, list(dict.fromkeys(problems))) from None
+        more = max(len(every) - SHOWN, 0)
+        raise _refusal(name, list(dict.fromkeys(problems)), more=more) from None
+
+
+def _require_shallow(text: str, name: str) -> None:
+    """Refuse keys of very many parts: reading one takes memory by the square of their number."""
+    bare = STRINGS.sub("_", text)
+    if any(part.count(".") > DEEPEST for part in re.split(r"[^\w\t .-]", bare)):
+        raise _too_deep(name)
+
+
+def _depth(value: Any) -> int:
+    """Return how many tables and lists are within one another, without recursion of its own."""
+    depth, level = 0, [value]
+    while level := [v for v in level if isinstance(v, Mapping | list | tuple)]:
+        depth += 1
+        level = [
+            v for part in level for v in (part.values() if isinstance(part, Mapping) else part)
+        ]
+        if depth > DEEPEST:
+            break
+    return depth
+
+
+def _too_deep(name: str) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"{name} must have at most {DEEPEST} tables or lists within one another; it has more. "
+        "No setting of a spec is that deep."
+    )
 
 
 def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> InvalidSpecError:
@@ -76,40 +127,50 @@ def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> Invalid
     return _refusal(name, [f"  {message}{_quoted(text, line)}"])
 
 
-def _refusal(name: str, problems: list[str]) -> InvalidSpecError:
-    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    lines = "\n".join(problems)
+def _refusal(name: str, problems: list[str], *, more: int = 0) -> InvalidSpecError:
+    total = len(problems) + more
+    count = f"{total:,} problem{'s' if total > 1 else ''}"
+    lines = "\n".join(problems + ([f"  ... and {more:,} more"] if more else []))
     return InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}")
 
 
 def _quoted(text: str, line: int) -> str:
     lines = text.splitlines()
-    return f"\n    line {line}: {lines[line - 1].strip()}" if 0 < line <= len(lines) else ""
+    if not 0 < line <= len(lines):
+        return ""
+    quoted = lines[line - 1].strip()
+    return f"\n    line {line}: {quoted[:200]}{' ...' if len(quoted) > 200 else ''}"
 
 
 def _line_of(text: str, place: tuple[Any, ...]) -> int:
     """Return the number of the line that sets the deepest part of a place, 0 where none does."""
     best, depth = 0, 0
+    wanted = tuple(str(part) for part in place)
+    for number, key in _keys(text):
+        common = len(key) if key == wanted[: len(key)] else 0
+        if common > depth:
+            best, depth = number, common
+    return best
+
+
+@lru_cache(maxsize=1)
+def _keys(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the lines that set something or begin a table, each with its full key."""
     table: tuple[str, ...] = ()
     counts: dict[str, int] = {}
+    found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line):
             table = _parts(header[1])
             if line.lstrip().startswith("[["):
                 counts[header[1]] = counts.get(header[1], -1) + 1
                 table = (*table, str(counts[header[1]]))
-            key = table
+            found.append((number, table))
         elif setting := re.match(
             r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*[\w-]+)*)\s*=", line
         ):
-            key = (*table, *_parts(setting[1]))
-        else:
-            continue
-        wanted = tuple(str(part) for part in place)
-        common = len(key) if key == wanted[: len(key)] else 0
-        if common > depth:
-            best, depth = number, common
-    return best
+            found.append((number, (*table, *_parts(setting[1]))))
+    return found
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

@@ -2,15 +2,21 @@
 
 import json
 import math
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from seqbatch.archive import flatten, unflatten
+from seqbatch.campaign.design.limits import UNPACKED
 from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.tables.arrow_messages import DamagedStreamError, unpacked_sizes
 from seqbatch.core.arrays import AnyArray
+from seqbatch.errors import StoreError
 
+#: What to do about a record that cannot be read.
+DAMAGED = "Verify the campaign to see what is damaged, and restore the database."
 # One thread, so that the same table always gives the same bytes.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
@@ -24,8 +30,20 @@ def pack(table: pa.Table) -> bytes:
 
 
 def unpack(content: bytes) -> pa.Table:
-    """Return the table of an Arrow stream."""
-    return pa.ipc.open_stream(content).read_all()
+    """Return the table of an Arrow stream; a damaged one raises StoreError.
+
+    What is stored is checked before it is looked at: damaged bytes may ask for any amount of
+    memory, or point anywhere in it.
+    """
+    try:
+        if any(size > UNPACKED for size in unpacked_sizes(BytesIO(content))):
+            raise StoreError(f"a stored table unpacks to more than {UNPACKED:,} bytes. {DAMAGED}")
+        table = pa.ipc.open_stream(content).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, DamagedStreamError, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
+    return table
 
 
 def pack_state(state: Any) -> bytes:
@@ -47,16 +65,50 @@ def pack_state(state: Any) -> bytes:
 
 
 def unpack_state(content: bytes, now: Situation) -> Any:
-    """Return the state that the policy had, for the problem as it stands now."""
+    """Return the state that the policy had, for the problem as it stands now.
+
+    A damaged one raises StoreError: compiled code takes its arrays at their word.
+    """
+    like = now.made_policy().begin(now.problem())
+    try:
+        arrays, values = _parts(content)
+        _require_alike(like, arrays, values)
+        return unflatten("state", like, arrays, values)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+
+
+def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> None:
+    """Refuse arrays of another type or shape than the policy's own; widths may come later."""
+    expected: dict[str, AnyArray] = {}
+    plain: dict[str, Any] = {}
+    flatten("state", like, expected, plain)
+    if arrays.keys() != expected.keys() or values.keys() != plain.keys():
+        raise ValueError("its parts are not those of the policy")
+    for name, array in arrays.items():
+        shapes = {expected[name].shape}
+        if name.endswith(".root"):
+            theta = expected[name.removesuffix("root") + "theta"].shape
+            shapes |= {(0, 0, 0), (*theta, theta[1])}
+        if array.dtype != expected[name].dtype or array.shape not in shapes:
+            raise ValueError(f"{name} is an array of {array.dtype} of shape {array.shape}")
+    if any(type(values[name]) is not type(plain[name]) for name in values):
+        raise ValueError("its values are of other types than the policy's")
+
+
+def _parts(content: bytes) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+    """Return the arrays and values of a packed state."""
     head, _, rest = content.partition(b"\n")
     said, arrays, start = json.loads(head), {}, 0
     for name, (kind, shape) in said["arrays"].items():
+        if not all(isinstance(length, int) and length >= 0 for length in shape):
+            raise ValueError(f"{name} has the shape {shape}")
         dtype = np.dtype(kind)
         count = int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(rest, dtype=dtype, count=count, offset=start)
         arrays[name] = array.reshape(shape).astype(dtype.newbyteorder("="))
         start += count * dtype.itemsize
-    return unflatten("state", now.made_policy().begin(now.problem()), arrays, said["values"])
+    return arrays, said["values"]
 
 
 def agreement(left: Any, right: Any) -> float:

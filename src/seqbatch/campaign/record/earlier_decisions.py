@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.codec import DAMAGED, unpack
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Extent, Reader
 from seqbatch.campaign.tables.assignments import Decided, joined, widened
 from seqbatch.core.arrays import Integers
+from seqbatch.errors import StoreError
 
 
 class EarlierDecisions:
@@ -49,5 +50,10 @@ def extents_of(reader: Reader, numbers: Integers) -> Iterator[tuple[Extent, Inte
     while start < len(numbers):
         extent = reader.extent_of(int(numbers[start]))
         stop = int(np.searchsorted(numbers, extent.first + extent.count))
+        if not (extent.first <= numbers[start] and stop > start):
+            raise StoreError(
+                f"campaign {reader.name}: no chunk of units holds unit number {numbers[start]}. "
+                f"{DAMAGED}"
+            )
         yield extent, numbers[start:stop]
         start = stop

@@ -7,12 +7,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
+from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.spec import Action, answer_columns
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, amended
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
+from seqbatch.campaign.steps.creating import require_room
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -141,6 +143,15 @@ class Amending:
 
     def _check_after(self, after: Situation, added: bool) -> None:
         count = len(after.active)
+        for name, received, most in (
+            ("sizes", len(after.sizes), MOST_WAVES),
+            ("units", sum(after.sizes), MOST_UNITS),
+            ("add", len(after.actions), MOST_ACTIONS),
+        ):
+            if received > most:
+                rule = f"such that there are at most {most:,} of them"
+                raise InvalidArgumentError(name, rule, f"{received:,}")
+        require_room(after)
         if count < 2:
             raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
         if not 0 <= after.floor * count <= 1:

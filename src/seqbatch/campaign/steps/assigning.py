@@ -55,6 +55,9 @@ class Assigned:
         The number of the event; None where nothing was new.
     table
         The answers, where they were not written to a file.
+    warnings
+        What looks odd in the file: ids that differ by no more than case, spaces around them,
+        leading zeros or Unicode form. They are different units all the same.
     """
 
     wave: int
@@ -66,6 +69,7 @@ class Assigned:
     randomised: int
     event: int | None
     table: pa.Table | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -111,6 +115,7 @@ class Assigning:
         report: Callable[[int], None],
     ) -> Assigned:
         """Decide for every unit that was checked, and write the answers."""
+        checked.require_fit(self.now.encoder(wave=self.now.wave))
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
         tables, start = [no_assignments(self.now.spec.unit, names)], 0
@@ -149,6 +154,7 @@ class Assigning:
             randomised=self._randomised,
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
+            warnings=checked.warnings,
         )
 
     def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:
@@ -226,7 +232,7 @@ class Assigning:
     def _spill(self, source: Source, rest: Writer) -> None:
         """Write the units that did not fit, with all the columns of their file."""
         without, start = np.concatenate(self._without), 0
-        for batch in source.batches(source.columns()):
+        for batch in source.batches(source.columns(), longest=None):
             low, high = np.searchsorted(without, [start, start + batch.num_rows])
             piece = decoded(pa.Table.from_batches([batch]))
             rest.write(piece.take(without[low:high] - start))

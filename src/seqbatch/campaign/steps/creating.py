@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seqbatch.campaign.design.limits import MOST_SUMS
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.design.toml import check_spec, parse_spec, quoting, read_text
@@ -13,9 +14,6 @@ from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
-
-#: Sums of products that are kept at most: half a gigabyte in each state.
-MOST_SUMS = 60_000_000
 
 
 @dataclass(frozen=True)
@@ -72,13 +70,7 @@ def begun(payload: dict[str, Any]) -> Situation:
     )  # fmt: skip
     # The same fold as later, of the event that creation will write.
     now = situation([first])
-    problem = now.problem()
-    if (sums := problem.models * problem.dim**2) > MOST_SUMS:
-        raise InvalidSpecError(
-            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
-            f"{sums:,} sums of products; at most {MOST_SUMS:,} are kept. Use fewer features, "
-            "levels or interactions, or hash categories to a smaller width."
-        )
+    require_room(now)
     learning = "learn" in now.spec.features.numeric.values()
     if learning and not now.made_policy().starts_blind:
         raise InvalidSpecError(
@@ -87,6 +79,18 @@ def begun(payload: dict[str, Any]) -> Situation:
             'Set first = "uniform", or fix the scaling: {mean = ..., sd = ...}.'
         )
     return now
+
+
+def require_room(now: Situation) -> None:
+    """Refuse a campaign whose policy would keep more numbers than fit into memory."""
+    problem, policy = now.problem(), now.made_policy()
+    if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
+        raise InvalidSpecError(
+            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
+            f"{sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} are kept. "
+            "Use fewer features, levels, interactions, waves or samples, or hash categories to a "
+            "smaller width."
+        )
 
 
 def first_state(now: Situation) -> bytes:

@@ -81,9 +81,9 @@ class Recording:
             row += batch.num_rows
             report(row)
         source.require_unchanged()
-        for number, _, reason in source.ragged:
-            self._keep_ragged(int(source.lines(np.array([number]))[0]), reason)
-            row += 1
+        if source.ragged:
+            self._keep_ragged(source)
+            row += len(source.ragged)
         if not row:
             raise InvalidFileError(source.name, [(0, "", "the file has no rows")], NOTHING)
         counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
@@ -176,19 +176,24 @@ class Recording:
             held = (int(lines[row]), judged.units[row], VERDICTS[verdicts[place]], reasons[place])
             self._held.append(held)
 
-    def _keep_ragged(self, line: int, reason: str) -> None:
-        """Keep a row of a CSV file that is not as long as its header."""
-        self._counts[QUARANTINED] += 1
-        self._held.append((line, "", QUARANTINED, reason))
-        one = np.zeros(1, dtype=np.int64)
+    def _keep_ragged(self, source: Source) -> None:
+        """Keep the rows of a CSV file that are not as long as its header."""
+        count = len(source.ragged)
+        self._counts[QUARANTINED] += count
+        lines = source.lines(np.array([row for row, _, _ in source.ragged], dtype=np.int64))
+        reasons = [reason for _, _, reason in source.ragged]
+        shown = zip(lines.tolist(), reasons[: self.SHOWN], strict=False)
+        self._held.extend((line, "", QUARANTINED, reason) for line, reason in shown)
+        none = np.zeros(count, dtype=np.int64)
         columns: dict[str, Any] = {
-            "line": [line], "unit": [""], "number": one - 1, "value": [np.nan],
-            "version": one.astype(np.int32), "verdict": one.astype(np.int8) + np.int8(UNFIT),
-            "reason": pa.array([reason]).dictionary_encode(),
+            "line": lines, "unit": [""] * count, "number": none - 1,
+            "value": np.full(count, np.nan), "version": none.astype(np.int32),
+            "verdict": np.full(count, UNFIT, dtype=np.int8),
+            "reason": pa.array(reasons).dictionary_encode(),
         }  # fmt: skip
         if self._now.spec.outcome:
-            columns["outcome"] = [""]
-        self._add(pa.table(columns), one[:0], one[:0], np.zeros(0))
+            columns["outcome"] = [""] * count
+        self._add(pa.table(columns), none[:0], none[:0], np.zeros(0))
 
     def _add(self, table: pa.Table, numbers: Integers, versions: Integers, values: Floats) -> None:
         chunk = OutcomeChunk(

@@ -6,12 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_PROBLEMS
 from seqbatch.campaign.tables.reading import Problem
-from seqbatch.core.arguments import LARGEST
 from seqbatch.core.arrays import Floats
 
-#: No more problems than this are kept of one file: who has so many has one.
-MOST_PROBLEMS = 100_000
 #: What is wrong with a value that is not there.
 MISSING = "is missing"
 
@@ -134,12 +132,12 @@ def _parsed(column: Any) -> tuple[Floats, dict[int, str]]:
 
 def _unfit(values: Floats) -> dict[int, str]:
     # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
-    if not len(values) or (values.min() > -LARGEST and values.max() < LARGEST):
+    if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
-    rule = f"must be finite and below {LARGEST:g} in size"
+    rule = f"must be finite and below {LARGEST_NUMBER:g} in size"
     return {
         int(row): f"{rule}; received {values[row]}"
-        for row in np.flatnonzero(~(np.abs(values) < LARGEST))
+        for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.design.spec import Action, Features, Hashed, Spec
+from seqbatch.campaign.design.limits import LARGEST_ENCODED
+from seqbatch.campaign.design.spec import Action, Features, Hashed, Levels, Spec
 from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
 from seqbatch.core.arrays import Floats, Integers
 
@@ -82,8 +83,13 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """How many numbers a vector has."""
-        return len(self.names)
+        """How many numbers a vector has, counted without naming them."""
+        widths = dict.fromkeys(self.features.numeric, 1)
+        for name, kind in self.features.categorical.items():
+            widths[name] = kind.hash if isinstance(kind, Hashed) else len(self._levels(kind))
+        crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
+        own = self.features.intercept + sum(widths.values()) + crossed
+        return own * (1 + len(self.actions[0])) if self.actions else own
 
     def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[list[str], pa.Table]:
         """Check a piece of a file; return its ids and what is to be kept of it."""
@@ -103,7 +109,36 @@ class Encoder:
             kept.append(encoded)
             if not self.other:
                 problems.add(start, name, self._unseen(name, encoded))
-        return units, pa.table(kept, names=list(self.columns))
+        given = pa.table(kept, names=list(self.columns))
+        self.check_sizes(given, start, problems)
+        return units, given
+
+    def check_sizes(self, given: pa.Table, start: int, problems: Problems) -> None:
+        """Find the rows whose numbers are too large for the model, as it scales and crosses them.
+
+        One such row would be in the sums of every later estimate, and none could be made. What is
+        scaled by the first wave is, until that is closed, bounded by what may be in a file.
+        """
+        sizes = {name: self._size(name, given) for name in self.features.numeric}
+        crossed = {
+            f"{one}*{two}": sizes.get(one, 1.0) * sizes.get(two, 1.0)
+            for one, two in self.features.interactions
+        }
+        trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
+        for name, size in (sizes | crossed).items():
+            most = size * max(trait, 1.0)
+            wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
+            rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+            reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
+            problems.add(start, name, reasons)
+
+    def _size(self, name: str, given: pa.Table) -> Floats:
+        """Return how large a number of each row is to the model; its categories are 0 or 1."""
+        values = given.column(name).to_numpy()
+        scaled = np.zeros(len(values))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._scale(name, values, scaled)
+        return np.abs(scaled)
 
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""
@@ -149,9 +184,12 @@ class Encoder:
             if isinstance(kind, Hashed):
                 parts[name] = [f"{name}#{cell}" for cell in range(kind.hash)]
             else:
-                extra = [OTHER] if self.other and OTHER not in kind.levels else []
-                parts[name] = [f"{name}={level}" for level in (*kind.levels, *extra)]
+                parts[name] = [f"{name}={level}" for level in self._levels(kind)]
         return parts
+
+    def _levels(self, kind: Levels) -> tuple[str, ...]:
+        """Return the levels of a category, with that for what was never seen where there is one."""
+        return (*kind.levels, OTHER) if self.other and OTHER not in kind.levels else kind.levels
 
     def _scale(self, name: str, values: Floats, out: Floats) -> None:
         kind = self.features.numeric[name]

@@ -6,19 +6,25 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
+#: Pairs of similar ids that are named.
+NAMED = 5
 Piece = tuple[list[str], pa.Table]
 
 
@@ -28,6 +34,9 @@ class Units:
 
     _spool: IO[bytes]
     _pieces: int
+    _source: Source
+    _encoder: Encoder
+    warnings: tuple[str, ...] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
@@ -37,6 +46,19 @@ class Units:
             given = pa.ipc.open_stream(self._spool).read_all()
             yield given.column(0).to_pylist(), given
 
+    def require_fit(self, encoder: Encoder) -> None:
+        """Refuse numbers too large for this encoder, where it is not the one they were checked by.
+
+        A wave may be closed while a file is checked, and its scaling learned.
+        """
+        if encoder == self._encoder:
+            return
+        problems, start = Problems(), 0
+        for ids, given in self.pieces():
+            encoder.check_sizes(given, start, problems)
+            start += len(ids)
+        _refuse(self._source, problems, empty=False)
+
 
 @contextmanager
 def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
@@ -44,22 +66,25 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
     _require_columns(source, encoder)
     # On disk and without a name: memory stays flat, and nobody else can write to it.
     with tempfile.TemporaryFile() as spool:
-        problems, prints, start = Problems(), [], 0
+        problems, start = Problems(), 0
+        prints: list[Integers] = []
+        alike: list[Integers] = []
         for batch in source.batches(encoder.columns):
-            ids, given = encoder.prepared(batch, start, problems)
-            _refuse_nul(ids, start, encoder.unit, problems)
+            ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
+            _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
+            alike.append(np.fromiter(map(hash, plain_forms(ids)), dtype=np.int64, count=len(ids)))
             with pa.ipc.new_stream(spool, given.schema) as writer:
                 writer.write_table(given)
             start += len(ids)
             report(start)
         source.require_unchanged()
-        units = Units(spool, len(prints))
+        units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
             problems.found.extend(_repeated(encoder.unit, units, prints))
         _refuse(source, problems, empty=start == 0)
-        yield units
+        yield replace(units, warnings=similar_ids(units, alike))
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
@@ -70,10 +95,17 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
         raise InvalidFileError(source.name, found, NOTHING)
 
 
-def _refuse_nul(ids: list[str], start: int, unit: str, problems: Problems) -> None:
+def _refuse_unfit_ids(
+    column: Any, ids: list[str], start: int, unit: str, problems: Problems
+) -> None:
+    """Refuse ids that not every store could keep."""
     if any("\0" in each for each in ids):
         rule = "must not hold a NUL character"
         problems.add(start, unit, {row: rule for row, each in enumerate(ids) if "\0" in each})
+    lengths = text_bytes(column)
+    rule = f"must have at most {LONGEST_ID:,} bytes"
+    too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
+    problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
@@ -87,6 +119,48 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         found.append((0, "", "the file has no rows"))
     if found:
         raise InvalidFileError(source.name, sorted(found), NOTHING)
+
+
+def plain_forms(ids: list[str]) -> list[str]:
+    """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
+
+    >>> plain_forms(["007", "Ann ", "0"])
+    ['7', 'ann', '']
+    """
+    text = pc.utf8_normalize(pa.array(ids, type=pa.string()), form="NFC")
+    trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(text))
+    plain: list[str] = pc.utf8_ltrim(trimmed, characters="0").to_pylist()
+    return plain
+
+
+def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
+    """Return a warning where different ids of a file may be meant for the same unit."""
+    every = np.concatenate(alike)
+    ordered = np.sort(every)
+    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(twins):
+        return ()
+    suspects = np.isin(every, twins)
+    first: dict[str, str] = {}
+    pairs, start = [], 0
+    for ids, _ in units.pieces():
+        rows = np.flatnonzero(suspects[start : start + len(ids)])
+        chosen = [ids[row] for row in rows.tolist()]
+        for each, plain in zip(chosen, plain_forms(chosen), strict=True):
+            if first.setdefault(plain, each) != each:
+                pairs.append(f"{first[plain]!a} and {each!a}")
+        start += len(ids)
+        if len(pairs) >= NAMED:
+            break
+    shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
+    return (
+        (
+            f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+            f"count as different units: {shown}",
+        )
+        if pairs
+        else ()
+    )
 
 
 def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:

@@ -93,11 +93,23 @@ def _nobody(now: Situation) -> pa.Table:
 
 def _beside(table: pa.Table, given: pa.Table, reward: str, values: Floats) -> pa.Table:
     """Put what was given and the outcomes beside answers, which keep their names."""
+    # Names that are free as they are come first to them; the others give way.
+    taken = {*table.column_names, *given.column_names[1:], reward}
     for name in given.column_names[1:]:
-        free = name if name not in table.column_names else f"feature {name}"
-        table = table.append_column(free, given[name])
-    free = reward if reward not in table.column_names else f"outcome {reward}"
-    return table.append_column(free, pa.array(values, type=pa.float64(), from_pandas=True))
+        clashes = name in table.column_names
+        table = table.append_column(free_name(name, "feature", taken, clashes), given[name])
+    outcomes = pa.array(values, type=pa.float64(), from_pandas=True)
+    clashes = reward in table.column_names
+    return table.append_column(free_name(reward, "outcome", taken, clashes), outcomes)
+
+
+def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
+    """Return a name that no other column has: its own, or one that says what kind it is of."""
+    while clashes:
+        name = f"{kind} {name}"
+        clashes = name in taken
+    taken.add(name)
+    return name
 
 
 def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Table]:
@@ -134,8 +146,9 @@ def _recorded_columns(now: Situation) -> pa.Schema:
     own |= {now.spec.unit: pa.string()}
     ours = ("event", "line", "version", "verdict", "reason")
     reward, outcome = now.spec.reward.column, now.spec.outcome
-    own[reward if reward not in ours else f"outcome {reward}"] = pa.float64()
+    taken = {*ours, now.spec.unit, reward, *([outcome] if outcome else [])}
+    own[free_name(reward, "outcome", taken, reward in ours)] = pa.float64()
     own |= {"version": pa.int32(), "verdict": pa.string(), "reason": pa.string()}
     if outcome:
-        own[outcome if outcome not in ours else f"outcome id {outcome}"] = pa.string()
+        own[free_name(outcome, "outcome id", taken, outcome in ours)] = pa.string()
     return pa.schema(list(own.items()))

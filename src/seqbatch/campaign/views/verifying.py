@@ -99,13 +99,13 @@ class _Verifying:
         self._units = self._outcomes = self._states = 0
 
     def run(self) -> Verified:
-        self._chain()
+        self._guard(0, "events", self._chain)
         # What cannot be read cannot be replayed; the hashes are still checked, record by record.
         self._guard(1, "spec", self._fold)
-        self._outcome_chunks()
-        self._state_records()
-        self._unit_chunks()
-        self._rows()
+        self._guard(0, "outcome chunks", self._outcome_chunks)
+        self._guard(0, "states", self._state_records)
+        self._guard(0, "unit chunks", self._unit_chunks)
+        self._guard(0, "rows of events", self._rows)
         self._guard(0, "indexes", self._index_sizes)
         if self._usable:
             for event in self._events:
@@ -138,7 +138,9 @@ class _Verifying:
         return self._now
 
     def _find(self, event: int, place: str, problem: str) -> None:
-        self._findings.append(Finding(event, place, problem))
+        # The number of an event may itself be damaged.
+        number = event if isinstance(event, int) else 0
+        self._findings.append(Finding(number, place, problem))
 
     def _guard(self, event: int, place: str, call: Any) -> Any:
         """Call, and turn what a damaged record can raise into a finding."""
@@ -150,6 +152,8 @@ class _Verifying:
 
     def _chain(self) -> None:
         previous = ""
+        if not self._events:
+            self._find(0, "events", "there are none; a campaign begins with one")
         for place, event in enumerate(self._events, start=1):
             if event.sequence != place:
                 self._find(event.sequence, "sequence", f"should be number {place}")
@@ -184,7 +188,7 @@ class _Verifying:
     def _outcome_chunks(self) -> None:
         for chunk in self._reader.outcome_chunks():
             place = f"outcome chunk {chunk.chunk}"
-            self._record(chunk, place)
+            self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
             self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
 
     def _outcome_rows(self, chunk: OutcomeChunk) -> None:
@@ -216,13 +220,14 @@ class _Verifying:
 
     def _state_records(self) -> None:
         for state in self._reader.states():
-            self._record(state, f"state after wave {state.wave}")
+            place = f"state after wave {state.wave}"
+            self._guard(state.event, place, lambda s=state, p=place: self._record(s, p))
             self._states += 1
 
     def _unit_chunks(self) -> None:
         for chunk in self._reader.unit_chunks(given=True):
             place = f"unit chunk {chunk.chunk}"
-            self._record(chunk, place)
+            self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
             if chunk.first != self._units:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
             self._units = chunk.first + chunk.count
@@ -231,6 +236,10 @@ class _Verifying:
     def _replay(self, chunk: UnitChunk) -> None:
         """Look the units of a chunk up in the index, and decide again for them."""
         given, stored = unpack(chunk.given), Decided.of(unpack(chunk.decided))
+        if not given.num_rows == len(stored.actions) == chunk.count:
+            rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
+            self._find(chunk.event, f"unit chunk {chunk.chunk}", f"has {rows}, not {chunk.count}")
+            return
         units = given.column(0).to_pylist()
         numbers = self._reader.numbers(units)
         expected = np.arange(chunk.first, chunk.first + len(units))
