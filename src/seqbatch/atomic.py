@@ -24,7 +24,8 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     ...     target.read_text(), len(list(Path(folder).iterdir()))
     ('whole', 1)
     """
-    target = Path(target)
+    # Through links: the file that they lead to is the one to be replaced.
+    target = Path(os.path.realpath(target))
     # In the same folder, since only a rename within one file system is atomic; with names that two
     # processes or threads that write the same target do not share.
     _sweep(target)
