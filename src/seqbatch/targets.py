@@ -43,7 +43,8 @@ def require_target(
         if any(_same(target, Path(file)) for file in files):
             raise InvalidArgumentError(name, f"another file than {what}", path)
     if endings and not target.name.lower().endswith(tuple(endings)):
-        raise InvalidArgumentError(name, f"a {' or '.join(endings)} file", path)
+        kinds = " or ".join(part for part in (", ".join(endings[:-1]), endings[-1]) if part)
+        raise InvalidArgumentError(name, f"a {kinds} file", path)
     _require_place(name, path, Path(os.path.realpath(target)), force=force)
     return target
 

@@ -19,6 +19,7 @@ from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
 from seqbatch.targets import require_target
 
@@ -84,7 +85,7 @@ class Campaign:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.store = store
-        self.name = name
+        self.name = arguments.text("name", name)
         self._logbook = Logbook(who=who or this_user(), clock=clock)
 
     @classmethod

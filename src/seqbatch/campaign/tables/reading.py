@@ -6,6 +6,7 @@ to say, and an id keeps its leading zeros.
 """
 
 import csv
+import io
 import shutil
 import sys
 import tempfile
@@ -139,7 +140,8 @@ class Source:
         if not first.strip(b"\xef\xbb\xbf\r\n\t ,"):
             raise InvalidFileError(self.name, [(0, "", "the file is empty")], "nothing was done")
         text = first.decode("utf-8-sig", errors="ignore" if len(first) == 1 << 22 else "strict")
-        return next(row for row in csv.reader(text.splitlines(keepends=True)) if row)
+        # Line by line as CSV has them: Unicode knows more ends of lines, which names may hold.
+        return next(row for row in csv.reader(io.StringIO(text, newline="")) if row)
 
     def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         if self.file_format == "csv":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -17,6 +17,7 @@ import pyarrow.parquet
 from seqbatch.atomic import atomically
 from seqbatch.campaign.tables.formulas import marked
 from seqbatch.campaign.tables.reading import ENDINGS, format_of, has_ending
+from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.targets import require_target
 
@@ -38,6 +39,18 @@ def require_table(
     if has_ending(str(target)):
         endings = [ending for ending, kind in ENDINGS.items() if kind == found]
     require_target(target, name=name, force=force, endings=endings, apart_from=apart_from)
+
+
+def _send(file: IO[bytes]) -> None:
+    """Send a file to standard output; a terminal gets nothing that it would obey."""
+    out = sys.stdout
+    if out.isatty():
+        for line in file:
+            out.write(visible(line.decode(errors="backslashreplace"), lines=True))
+        out.flush()
+    else:
+        shutil.copyfileobj(file, out.buffer)
+        out.buffer.flush()
 
 
 class Writer:
@@ -89,8 +102,7 @@ class Writer:
         self.complete()
         if self._pipe:
             self._file.seek(0)
-            shutil.copyfileobj(self._file, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            _send(self._file)
         else:
             self._file.close()
             self._whole.__exit__(None, None, None)
