@@ -19,7 +19,8 @@ def refused(path, match, **options):
 def test_a_new_file_may_be_written(tmp_path):
     assert require_target(tmp_path / "new.csv", endings=(".csv",)) == tmp_path / "new.csv"
     refused(tmp_path / "no" / "new.csv", "in a folder that exists.*Create .*no first")
-    refused("a\0b", "without NUL")
+    for impossible in ("a\0b", "a\ud800b"):
+        refused(impossible, "a name that a file can have")
 
 
 def test_a_plain_file_is_overwritten_by_force_alone(tmp_path):

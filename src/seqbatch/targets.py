@@ -36,16 +36,16 @@ def require_target(
         Where the file is one of `apart_from`, has another ending, is a folder, a device, a pipe or
         a socket, has no folder, or is there and `force` does not hold.
     """
-    target = Path(path)
-    if "\0" in str(path):
-        raise InvalidArgumentError(name, "a file name, without NUL characters", repr(str(path)))
+    target, found = Path(path), _resolved(path)
+    if found is None:
+        raise InvalidArgumentError(name, "a name that a file can have", repr(str(path)))
     for what, files in (apart_from or {}).items():
         if any(_same(target, Path(file)) for file in files):
             raise InvalidArgumentError(name, f"another file than {what}", path)
     if endings and not target.name.lower().endswith(tuple(endings)):
         kinds = " or ".join(part for part in (", ".join(endings[:-1]), endings[-1]) if part)
         raise InvalidArgumentError(name, f"a {kinds} file", path)
-    _require_place(name, path, Path(os.path.realpath(target)), force=force)
+    _require_place(name, path, found, force=force)
     return target
 
 
@@ -65,6 +65,14 @@ def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> 
 
 def _same(one: Path, other: Path) -> bool:
     """Say whether two names lead to one file, also through links and other spellings."""
-    if os.path.realpath(one) == os.path.realpath(other):
+    if _resolved(one) == _resolved(other):
         return True
     return one.exists() and other.exists() and one.samefile(other)
+
+
+def _resolved(path: str | Path) -> Path | None:
+    """Return where a name leads; None where no file can have it, as with a NUL character."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        return None
