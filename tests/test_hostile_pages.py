@@ -1,18 +1,23 @@
 """Nothing that stands in a name runs in a browser, in any page or notebook that is written."""
 
 import base64
+import json
 import shutil
 import subprocess
 from types import SimpleNamespace
 
 import altair as alt
+import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from seqbatch import pictures
 from seqbatch.campaign import Campaign
+from seqbatch.cli.app import app
 from seqbatch.display import Table, page, paragraph, picture, shown
-from seqbatch.lab.comparison import Comparison
+from seqbatch.lab.comparison import compare
+from seqbatch.planning import Sample, plan
 from seqbatch.storage import open_store
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 
@@ -90,18 +95,49 @@ def test_the_policy_of_a_page_keeps_scripts_out(tmp_path, opened):
 
 def test_notebooks_run_nothing(campaign, tmp_path, opened):
     strange = Campaign(SimpleNamespace(label=SCRIPTS[1]), SCRIPTS[0])
-    summary = pl.DataFrame(
-        {"policy": SCRIPTS[:2], "environment": SCRIPTS[2:4], "units": [1, 2], "trials": [3, 3],
-         "mean": [1.0, 2.0], "error": [0.1, 0.1]}
-    )  # fmt: skip
     parts = [
         campaign._repr_html_(),
         campaign.status()._repr_html_(),
         strange._repr_html_(),
         shown("\n".join(EVERY), [Table(EVERY[0], EVERY[:3], [EVERY[:3]])], remarks=EVERY),
     ]
-    assert Comparison(summary, dict.fromkeys(SCRIPTS[:2], "SBPE"), ()) is not None
     assert "<title>notebook</title>" in opened(written(tmp_path, "".join(parts)))
+
+
+def test_a_plan_runs_nothing(tmp_path, opened):
+    values = np.random.default_rng(1).normal(size=(200, len(SCRIPTS)))
+    made = plan(units=2_000, actions=2, features=Sample(values, SCRIPTS), batches=2, effect=0.3)
+    text = made.save(tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "hacked</title>" not in opened(tmp_path / "plan.html")
+    assert "<title>notebook</title>" in opened(written(tmp_path, made._repr_html_()))
+
+
+COMPARISON = """
+horizons = [200, 400]
+trials = 2
+[environments.{first}]
+kind = "Gaussian"
+dim = 2
+actions = 2
+[lines.{second}]
+kind = "SBPE"
+grid = {{kind = "uniform", batches = 2}}
+"""
+
+
+def test_a_comparison_runs_nothing(tmp_path, opened):
+    for first, second in ((SCRIPTS[0], TERMINAL[0]), (TERMINAL[2], SCRIPTS[3])):
+        names = {"first": json.dumps(first), "second": json.dumps(second)}
+        (tmp_path / "spec.toml").write_text(COMPARISON.format(**names), encoding="utf-8")
+        folder = tmp_path / f"out {len(first)}"
+        words = ["simulate", str(tmp_path / "spec.toml"), "--out", str(folder)]
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        assert acts(result.output) == set()
+        assert "hacked</title>" not in opened(folder / "regret.html")
+    made = compare(tmp_path / "spec.toml", out=folder, jobs=1, report=lambda _: None)
+    assert "<title>notebook</title>" in opened(written(tmp_path, made._repr_html_()))
 
 
 def hostile_chart():

@@ -75,13 +75,13 @@ def plan(
     """
     from seqbatch import planning
     from seqbatch.datasets import features_table
+    from seqbatch.planning.result import PICTURES
     from seqbatch.targets import require_target
 
     with kindly(as_json=as_json):
         if out is not None:
             given = [] if sample is None else [sample]
-            endings = planning.PICTURES
-            require_target(out, force=force, endings=endings, apart_from={"sample": given})
+            require_target(out, force=force, endings=PICTURES, apart_from={"sample": given})
         described: Any = features
         if sample is not None:
             if features is not None:
