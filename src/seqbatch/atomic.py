@@ -25,7 +25,8 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     ...     target.read_text(), len(list(Path(folder).iterdir()))
     ('whole', 1)
     """
-    target = Path(target)
+    # Through links: the file that they lead to is the one to be replaced.
+    target = Path(os.path.realpath(target))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(target))
     # In the same folder, since only a rename within one file system is atomic; with names that two

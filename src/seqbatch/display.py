@@ -63,14 +63,42 @@ class Table:
     def html(self) -> str:
         """Return the table as HTML."""
         sides = ["left" if column in self.words else "right" for column in self.columns]
-        heads = _row("th", self.columns, sides)
+        heads = _row("th", [visible(column) for column in self.columns], sides)
         body = "".join(_row("td", row, sides) for row in self.cells())
         return (
             '<table><caption style="caption-side: top; text-align: left; font-weight: bold; '
             f'{PADDING}">'
-            f"{html.escape(self.title)}</caption>"
+            f"{_escaped(self.title)}</caption>"
             f"<thead>{heads}</thead><tbody>{body}</tbody></table>"
         )
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text in which nothing acts or hides: what cannot be seen is written out.
+
+    Names, ids and reasons come from files and from people. Control characters move a terminal's
+    cursor, marks of direction turn a line around, an XML file cannot hold either; all of them, and
+    whatever else is not printable, is shown as Python's repr shows it.
+
+    Parameters
+    ----------
+    text
+        What is to be shown.
+    lines
+        Whether line breaks and tabs stay as they are.
+
+    Examples
+    --------
+    >>> print(visible("a\x1b[31mb\u202e"), visible("1\n2"))
+    a\x1b[31mb\u202e 1\n2
+    """
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def cell(value: Any) -> str:
@@ -83,7 +111,7 @@ def cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return number(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))
 
 
 def number(value: float, digits: int = 5) -> str:
@@ -116,7 +144,7 @@ def counted(count: int, what: str) -> str:
 
 def paragraph(text: str) -> str:
     """Return text as a paragraph of HTML, line by line."""
-    return f"<p>{'<br>'.join(html.escape(line) for line in text.splitlines())}</p>"
+    return f"<p>{'<br>'.join(_escaped(line) for line in text.strip().split(chr(10)))}</p>"
 
 
 #: Nothing is fetched and nothing runs: not even what got in by mistake.
@@ -141,7 +169,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
     The title is plain text; the parts are HTML already.
     """
-    return PAGE.format(policy=POLICY, title=html.escape(title), body="\n".join(parts))
+    return PAGE.format(policy=POLICY, title=_escaped(title), body="\n".join(parts))
 
 
 def picture(draw: Callable[[], Any], title: str) -> str:
@@ -162,7 +190,7 @@ def picture(draw: Callable[[], Any], title: str) -> str:
     data = base64.b64encode(file.getvalue().encode()).decode()
     # An image, not a part of the page: its names and styles meet no others there.
     return (
-        f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(title)}" '
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{_escaped(title)}" '
         'style="max-width: 100%; background: white">'
     )
 
@@ -181,6 +209,10 @@ def shown(
     parts += [table.shortened().html() for table in tables]
     parts += [paragraph(remark) for remark in remarks]
     return f"<div>{''.join(parts)}</div>"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))
 
 
 def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:

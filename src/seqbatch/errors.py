@@ -11,12 +11,14 @@
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
     │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
     │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, outcomes missing
-    │   └── StoreError         (also a RuntimeError)  a database that cannot be used
+    │   ├── StoreError         (also a RuntimeError)  a database that cannot be used
+    │   └── OutputError        (also an OSError)      done, but a file could not be written
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
     └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
     RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
 
-Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing.
+Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing,
+but for OutputError, which says what was done.
 """
 
 
@@ -113,6 +115,13 @@ class CampaignStateError(CampaignError, RuntimeError):
 
 class StoreError(CampaignError, RuntimeError):
     """A database that cannot be opened, is of a newer version, or failed; nothing was changed."""
+
+
+class OutputError(CampaignError, OSError):
+    """A file that could not be written after a change was kept; the message says what was done.
+
+    The same call can be made again: it changes nothing more, and writes the same file.
+    """
 
 
 class RankDeficiencyWarning(UserWarning):

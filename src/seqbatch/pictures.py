@@ -1,5 +1,6 @@
 """What all pictures share: a colour for each policy, axes that fit, and how charts are saved."""
 
+import json
 import math
 from collections.abc import Iterable
 from itertools import product
@@ -63,11 +64,25 @@ def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float =
     }
 
 
+class InsideScript(json.JSONEncoder):
+    """JSON that can stand in a script of a page: nothing in it ends the script."""
+
+    def encode(self, o: Any) -> str:
+        r"""Return the text of a value.
+
+        >>> print(InsideScript().encode("</script>"))
+        "\u003c/script>"
+        """
+        return super().encode(o).replace("<", r"\u003c")
+
+
 def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
     """Write a chart as .png, .svg or .html; the page opens without a network."""
     ending: Any = path.suffix.lower().removeprefix(".")
-    # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
-    scale = 2.0 if ending == "png" else 1.0
     with atomically(path) as partial:
-        chart.save(partial, format=ending, scale_factor=scale, inline=ending == "html")
+        if ending == "html":
+            chart.save(partial, format=ending, inline=True, json_kwds={"cls": InsideScript})
+        else:
+            # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
+            chart.save(partial, format=ending, scale_factor=2.0 if ending == "png" else 1.0)
     return path

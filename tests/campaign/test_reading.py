@@ -257,7 +257,7 @@ def test_a_failed_write_leaves_the_old_file(campaign, tmp_path):
     out = tmp_path / "out.csv"
     out.write_text("old")
     with pytest.raises(InvalidFileError):
-        campaign.assign(pl.DataFrame({"id": ["a"]}), out=out)
+        campaign.assign(pl.DataFrame({"id": ["a"]}), out=out, force=True)
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
@@ -288,16 +288,17 @@ def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
             return opened.columns()
 
     for what in ("held", "outcomes"):
-        assert campaign.export(out, what=what) == 0
+        assert campaign.export(out, what=what, force=True) == 0
         assert columns() == ["event", "line", "id", "visit", "version", "verdict", "reason"]
-    assert campaign.export(out) == 0
+    assert campaign.export(out, force=True) == 0
     empty = columns()
     campaign.assign(units(300))
-    campaign.export(out)
+    campaign.export(out, force=True)
     with source(out) as opened:
         assert opened.columns() == empty
     late = units(2, start=400)
-    result = campaign.assign(late, partial=True, out=out, rest=tmp_path / "rest.csv")
+    rest = tmp_path / "rest.csv"
+    result = campaign.assign(late, partial=True, out=out, rest=rest, force=True)
     assert (result.assigned, result.left_over) == (0, 2)
     assert columns() == empty[:9]
     assert campaign.assign(late, partial=True).table.column_names == empty[:9]

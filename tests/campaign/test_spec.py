@@ -10,7 +10,7 @@ from seqbatch.campaign.design.sizes_and_policy import chosen_policy, recommended
 from seqbatch.campaign.design.spec import Features
 from seqbatch.campaign.design.template import starting_spec, write_spec
 from seqbatch.campaign.design.toml import parse_spec, read_spec
-from seqbatch.errors import InvalidFileError, InvalidSpecError
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, units
 
@@ -171,9 +171,12 @@ def test_the_policy_where_nothing_is_said():
 def test_the_example_declaration_is_a_good_one(tmp_path):
     spec = parse_spec(starting_spec())
     assert spec.features.columns == ("age", "region")
-    write_spec(tmp_path / "spec.toml", starting_spec())
-    with pytest.raises(FileExistsError):
-        write_spec(tmp_path / "spec.toml", starting_spec())
+    write_spec(tmp_path / "spec.toml")
+    assert (tmp_path / "spec.toml").read_text(encoding="utf-8") == starting_spec()
+    with pytest.raises(InvalidArgumentError, match=r"a new file.*spec\.toml, which exists"):
+        write_spec(tmp_path / "spec.toml", name="other")
+    write_spec(tmp_path / "spec.toml", name="other", force=True)
+    assert '"other"' in (tmp_path / "spec.toml").read_text(encoding="utf-8")
 
 
 def test_a_declaration_inferred_from_units(tmp_path):

@@ -235,7 +235,7 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     run("record", "spring", "most.csv")
     run("close", "spring")
     assert "no later estimate will use them" in run("record", "spring", "o1.csv").stdout
-    shown = run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    shown = run("assign", "spring", "units.csv", "--out", "a1.csv", "--force").stdout
     assert shown.startswith("No new units were assigned, 60 already had theirs; written to")
     assert folder.exists()
 

@@ -16,11 +16,13 @@ from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
-from seqbatch.campaign.views.report import write_report
+from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
+from seqbatch.targets import require_target
 
 
 def silent(doing: str, rows: int) -> None:
@@ -84,7 +86,7 @@ class Campaign:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.store = store
-        self.name = name
+        self.name = arguments.text("name", name)
         self._logbook = Logbook(who=who or this_user(), clock=clock)
 
     @classmethod
@@ -175,23 +177,36 @@ class Campaign:
         return verify(self.store, self.name, seal=seal, signer=signer)
 
     @naming_damage
-    def seal(self, out: str | Path | None = None, *, key: str | Path | None = None) -> Seal:
+    def seal(
+        self,
+        out: str | Path | None = None,
+        *,
+        key: str | Path | None = None,
+        force: bool = False,
+    ) -> Seal:
         """Return the newest event's hash with what it stands for, to be kept elsewhere.
 
         Parameters
         ----------
         out
-            A file to write it to.
+            A file to write it to, .json.
         key
             The file of an Ed25519 private key to sign it with.
+        force
+            Overwrite a file that is there.
         """
+        if out is not None:
+            apart = {"the store": self.store.files, "key": () if key is None else (key,)}
+            require_target(out, force=force, endings=(".json",), apart_from=apart)
         made = seal(self.store, self.name, key=key)
         if out is not None:
             made.write(out)
         return made
 
     @naming_damage
-    def report(self, out: str | Path, *, at_event: int | None = None) -> list[Path]:
+    def report(
+        self, out: str | Path, *, at_event: int | None = None, force: bool = False
+    ) -> list[Path]:
         """Write a page about the campaign, with a picture beside it; return the files.
 
         Parameters
@@ -200,7 +215,10 @@ class Campaign:
             The page, an HTML file that opens without a network.
         at_event
             As it was right after this event; now where None.
+        force
+            Overwrite files that are there.
         """
+        require_page(Path(out), store=self.store, force=force)
         shown = self.status(at_event=at_event)
         return write_report(shown, self.events()[: shown.events], Path(out))
 
@@ -212,6 +230,7 @@ class Campaign:
         what: str = "units",
         at_event: int | None = None,
         file_format: str | None = None,
+        force: bool = False,
     ) -> int:
         """Write what is stored to a file; return how many rows.
 
@@ -225,9 +244,17 @@ class Campaign:
             As it was right after this event; now where None.
         file_format
             The file's format, where its name does not say it.
+        force
+            Overwrite a file that is there.
         """
         return export(
-            self.store, self.name, out, what=what, at_event=at_event, file_format=file_format
+            self.store,
+            self.name,
+            out,
+            what=what,
+            at_event=at_event,
+            file_format=file_format,
+            force=force,
         )
 
     @naming_damage
@@ -240,6 +267,7 @@ class Campaign:
         rest: str | Path | None = None,
         file_format: str | None = None,
         out_format: str | None = None,
+        force: bool = False,
         report: Callable[[str, int], None] = silent,
     ) -> Assigned:
         """Give units their actions; units that have one get the same answer again.
@@ -254,17 +282,21 @@ class Campaign:
             Take the first units that fit, and write the others to `rest`, with all their columns.
         file_format, out_format
             The files' formats, where their names do not say them.
+        force
+            Overwrite files that are there.
         report
             Called now and then with what is being done and the rows done.
 
         Raises
         ------
         InvalidArgumentError
-            Where two of the files are the same.
+            Where two of the files are the same, one cannot be written, or one is there already.
         InvalidFileError
             Where anything is wrong with the file: nothing is then assigned.
         CampaignStateError
             Where the wave has no room, or no wave is open.
+        OutputError
+            Where units were assigned, but a file could not be written.
         """
         return assign(
             self.store,
@@ -276,6 +308,7 @@ class Campaign:
             rest=rest,
             file_format=file_format,
             out_format=out_format,
+            force=force,
             report=report,
         )
 

@@ -1,7 +1,6 @@
 """The commands."""
 
 import inspect
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +16,13 @@ from seqbatch.cli.console import (
     INTERRUPTED,
     UNBOUNDED,
     Json,
+    Visible,
+    complain,
     console,
-    errors,
+    dump,
     kindly,
     progress,
+    say_files,
     show,
 )
 from seqbatch.cli.plan import plan
@@ -30,6 +32,7 @@ from seqbatch.grids import GridRule
 from seqbatch.policies import registry
 
 app = typer.Typer(
+    cls=Visible,
     help="Adaptive experiments whose feedback comes in a few batches.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -121,9 +124,7 @@ def reproduce(
 
     if name != "all" and name not in EXPERIMENTS:
         known = ", ".join([*EXPERIMENTS, "all"])
-        errors.print(
-            f"seqbatch: name must be one of {known}; received {name}.", style="red", markup=False
-        )
+        complain(f"name must be one of {known}; received {name}.")
         raise typer.Exit(BAD_INPUT)
     files, failed = {}, False
     for wanted in list(EXPERIMENTS) if name == "all" else [name]:
@@ -140,9 +141,9 @@ def reproduce(
         if not as_json:
             claims = Path(files[wanted][-1]).read_text(encoding="utf-8")
             print(claims) if UNBOUNDED else console.print(Markdown(claims))
-            print(*files[wanted], sep="\n")
+            say_files(files[wanted])
     if as_json:
-        print(json.dumps(files, indent=1))
+        dump(files)
     if failed:
         raise typer.Exit(BAD_INPUT)
 
@@ -163,11 +164,11 @@ def simulate(
     with kindly(), progress(spec.stem) as report:
         comparison = compare(spec, out=out, jobs=jobs, report=report)
     if as_json:
-        print(json.dumps(comparison.summary.to_dicts(), indent=1))
+        dump(comparison.summary.to_dicts())
         return
     for table in comparison.tables():
         show(table)
-    print(*comparison.files, sep="\n")
+    say_files(comparison.files)
 
 
 def _first_line(kind: type) -> str:

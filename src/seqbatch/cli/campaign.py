@@ -1,6 +1,5 @@
 """The commands that run a campaign: create, assign, record, close, amend, abort."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import FOUND, Json, console, counting, errors, kindly, say, show
+from seqbatch.cli.console import FOUND, Json, counting, dump, kindly, say, show
 from seqbatch.display import Table
 from seqbatch.policies import registry
 
@@ -36,6 +35,7 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="csv, parquet or arrow, if the file name does not tell."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 STORE = "campaigns.db"
 
 
@@ -51,11 +51,6 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
             yield Campaign.open(name, store=base, who=who)
         finally:
             base.close()
-
-
-def dump(value: Any) -> None:
-    """Print JSON for scripts."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 @app.command()
@@ -114,6 +109,7 @@ def assign(
     out_format: Annotated[
         str | None, typer.Option("--out-format", help="Like --format, for the answers.")
     ] = None,
+    force: Force = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -132,18 +128,18 @@ def assign(
             rest=rest,
             file_format=file_format,
             out_format=out_format,
+            force=force,
             report=report,
         )
     for warning in result.warnings:
-        errors.print(f"seqbatch: {warning}", style="yellow", markup=False, highlight=False)
+        say(f"seqbatch: {warning}", to_errors=True)
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
     if as_json:
         if out == "-":
-            errors.print_json(data=plain)
+            dump(plain, to_errors=True)
         else:
             dump({**plain, "out": out, "rest": rest if result.left_over else None})
         return
-    tell = errors if out == "-" else console
     lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
     if not result.assigned:
         lines = ["No new units were assigned"]
@@ -158,7 +154,7 @@ def assign(
     if result.left:
         lines.append(f"The wave has room for {result.left:,} more.")
     for line in lines:
-        tell.print(line, markup=False, highlight=False)
+        say(line, to_errors=out == "-")
 
 
 @app.command()
@@ -283,6 +279,7 @@ def init(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
     file_format: Format = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from.
@@ -290,9 +287,9 @@ def init(
     Example: seqbatch campaign init units.csv --out spec.toml
     """
     with kindly(as_json=as_json):
-        from seqbatch.campaign.design.template import starting_spec, write_spec
+        from seqbatch.campaign.design.template import write_spec
 
-        write_spec(out, starting_spec(units, name=name, file_format=file_format))
+        write_spec(out, units, name=name, file_format=file_format, force=force)
     if as_json:
         dump({"out": str(out)})
     else:

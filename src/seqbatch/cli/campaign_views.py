@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Format, Name, Where, app, dump, opened
-from seqbatch.cli.console import FOUND, Json, kindly, say, show
+from seqbatch.cli.campaign import STORE, Force, Format, Name, Where, app, opened
+from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, show
 from seqbatch.display import Table
 
 __all__ = ["app"]
@@ -94,6 +94,7 @@ def seal(
     key: Annotated[
         Path | None, typer.Option(help="An Ed25519 private key to sign it with (ssh-keygen).")
     ] = None,
+    force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +103,7 @@ def seal(
     Example: seqbatch campaign seal spring --out spring.seal.json
     """
     with opened(name, store, None, as_json) as campaign:
-        made = campaign.seal(out, key=key)
+        made = campaign.seal(out, key=key, force=force)
     if as_json:
         dump({**asdict(made), "out": str(out)})
     else:
@@ -151,6 +152,7 @@ def export(
     what: Annotated[str, typer.Option(help="units, outcomes, held or events.")] = "units",
     at_event: AtEvent = None,
     file_format: Format = None,
+    force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -159,7 +161,9 @@ def export(
     Example: seqbatch campaign export spring --out spring.parquet
     """
     with opened(name, store, None, as_json) as campaign:
-        count = campaign.export(out, what=what, at_event=at_event, file_format=file_format)
+        count = campaign.export(
+            out, what=what, at_event=at_event, file_format=file_format, force=force
+        )
     if as_json and out != "-":
         dump({"rows": count, "out": out})
     elif out != "-":
@@ -171,6 +175,7 @@ def report(
     name: Name,
     out: Annotated[Path, typer.Option(help="The page to write; a picture goes beside it.")],
     at_event: AtEvent = None,
+    force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -179,8 +184,8 @@ def report(
     Example: seqbatch campaign report spring --out report.html
     """
     with opened(name, store, None, as_json) as campaign:
-        files = campaign.report(out, at_event=at_event)
+        files = campaign.report(out, at_event=at_event, force=force)
     if as_json:
         dump({"files": [str(file) for file in files]})
     else:
-        say("\n".join(str(file) for file in files))
+        say_files(files)

@@ -3,18 +3,21 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
+from typer.core import TyperGroup
 
-from seqbatch.display import Table
+from seqbatch.display import Table, visible
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
@@ -35,23 +38,66 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         yield
     except (SeqbatchError, OSError) as error:
         if as_json:
-            print(json.dumps(_plain(error), indent=1))
-        errors.print(f"seqbatch: {error}", style="red", markup=False, highlight=False)
+            dump(_plain(error))
+        complain(str(error))
         wrong = WRONG_STATE if isinstance(error, CampaignStateError) else BAD_INPUT
         raise typer.Exit(wrong) from None
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "seqbatch":
             raise
-        errors.print(
-            f"seqbatch: this command needs {error.name}, which is not installed. Install it with: "
-            'pip install "seqbatch[campaign]"',
-            style="red",
-            markup=False,
+        complain(
+            f"this command needs {error.name}, which is not installed. Install it with: "
+            'pip install "seqbatch[campaign]"'
         )
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         errors.print("seqbatch: interrupted; run the same command again to resume.")
         raise typer.Exit(INTERRUPTED) from None
+
+
+class Visible(TyperGroup):
+    """Commands whose complaints about their own usage are shown like all other text."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words before the command."""
+        with _usage():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command's own words, and run it."""
+        with _usage():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Usage errors, whichever library their class is of, say what they are about like this.
+        if hasattr(error, "format_message"):
+            said = visible(error.format_message(), lines=True)
+            error.format_message = lambda: said
+        raise
+
+
+def complain(text: str) -> None:
+    """Print what went wrong."""
+    text = visible(f"seqbatch: {text}", lines=True)
+    errors.print(text, style="red", markup=False, highlight=False)
+
+
+def dump(value: Any, *, to_errors: bool = False) -> None:
+    """Print JSON for scripts, in which characters that a terminal would obey are escaped."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in text)
+    print(text, file=sys.stderr if to_errors else sys.stdout)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _plain(error: Exception) -> dict[str, Any]:
@@ -74,7 +120,7 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
     with Progress(
         *columns, console=errors, disable=not sys.stderr.isatty(), speed_estimate_period=3600
     ) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(escape(visible(title)), total=None)
 
         def report(done: Done) -> None:
             bar.update(task, total=done.total, completed=done.done)
@@ -95,17 +141,28 @@ def counting() -> Iterator[Callable[[str, int], None]]:
         yield report
 
 
-def say(text: str) -> None:
+def say(text: str, *, to_errors: bool = False) -> None:
     """Print a line for people."""
-    console.print(text, markup=False, highlight=False)
+    tell = errors if to_errors else console
+    tell.print(visible(text), markup=False, highlight=False)
+
+
+def say_files(files: Iterable[object]) -> None:
+    """Print the files that were written, one a line, however long their names are."""
+    for file in files:
+        print(visible(str(file)))
 
 
 def show(table: Table, *, as_json: bool = False) -> None:
     """Print a table, for people or for scripts; as several where the terminal is too narrow."""
     if as_json:
         named = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        print(json.dumps(named, indent=1))
+        dump(named)
         return
+    table = replace(
+        table, title=visible(table.title), columns=tuple(visible(head) for head in table.columns),
+        words=tuple(visible(head) for head in table.words),
+    )  # fmt: skip
     cells = table.cells()
     least, most = _bounds(table, cells)
     for place, part in enumerate(_parts(least, table.keys)):

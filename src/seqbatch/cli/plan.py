@@ -1,12 +1,12 @@
 """The command that plans an experiment."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import UNBOUNDED, Json, console, kindly, show
+from seqbatch.cli.console import UNBOUNDED, Json, console, dump, kindly, say_files, show
+from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -66,6 +66,7 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Plan an experiment: how many batches, how large, with which policy, at what cost.
@@ -74,10 +75,13 @@ def plan(
     """
     from seqbatch import planning
     from seqbatch.datasets import features_table
+    from seqbatch.planning.result import PICTURES
+    from seqbatch.targets import require_target
 
     with kindly(as_json=as_json):
         if out is not None:
-            planning.picture_file(out)
+            given = [] if sample is None else [sample]
+            require_target(out, force=force, endings=PICTURES, apart_from={"sample": given})
         described: Any = features
         if sample is not None:
             if features is not None:
@@ -107,15 +111,16 @@ def plan(
             seed=seed,
         )
         if out is not None:
-            answer.save(out)
+            answer.save(out, force=force)
     if as_json:
-        print(json.dumps(answer.as_dict(), indent=1))
+        dump(answer.as_dict())
         return
-    console.print(str(answer), markup=False, highlight=False, soft_wrap=UNBOUNDED)
+    text = visible(str(answer), lines=True)
+    console.print(text, markup=False, highlight=False, soft_wrap=UNBOUNDED)
     for table in answer.tables():
         show(table)
     if out is not None:
-        print(out)
+        say_files([out])
 
 
 def _sizes(waves: str | None) -> list[int] | None:

@@ -58,6 +58,18 @@ def number(
     return result
 
 
+def text(name: str, value: object) -> str:
+    """Return `value`, text that any file and any database can hold."""
+    rule = "text without NUL characters and without halves of characters"
+    if not isinstance(value, str) or "\0" in value:
+        raise InvalidArgumentError(name, rule, repr(value))
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(name, rule, repr(value)) from None
+    return value
+
+
 def choice(name: str, value: object, options: Sequence[str]) -> str:
     """Return `value`, one of `options`."""
     if not isinstance(value, str) or value not in options:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
-from seqbatch.display import Table, cell, counted, shown
+from seqbatch.display import Table, cell, counted, shown, visible
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
@@ -189,7 +189,7 @@ def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevel
     import polars as pl
 
     # The policy beside a name of the user's, as it is what the colour means.
-    labels = {line: f"{line} ({policy})" for line, policy in policies.items()}
+    labels = {line: f"{visible(line)} ({policy})" for line, policy in policies.items()}
     styles = looks({labels[line]: policy for line, policy in policies.items()})
     table = summary.with_columns(line=pl.col("policy").replace(labels))
     scale = alt.Scale(zero=False, nice=False, padding=12)
@@ -200,7 +200,9 @@ def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevel
             x=alt.X("units:Q", title="horizon T (units)", scale=scale, axis=alt.Axis(tickCount=6)),
             y=alt.Y("mean:Q", title="regret", scale=alt.Scale(zero=False)),
             interval=True,
-        ).properties(width=420, height=280, title=alt.TitleParams(environment, anchor="start"))
+        ).properties(
+            width=420, height=280, title=alt.TitleParams(visible(environment), anchor="start")
+        )
         for environment in dict.fromkeys(summary["environment"])
     ]
     return pictured(

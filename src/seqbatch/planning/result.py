@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.display import Table, shown
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.model import Model
 from seqbatch.planning.sample import Sample
 from seqbatch.policies.base import LinearPolicy
+from seqbatch.targets import require_target
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
+
+#: What a plan can be written to: pictures, or a page.
+PICTURES = (".png", ".svg", ".html")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,12 +223,20 @@ class Plan:
 
         return draw(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the picture as .png or .svg, or all of the plan as a page, .html."""
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the picture as .png or .svg, or all of the plan as a page, .html.
+
+        Parameters
+        ----------
+        path
+            The file.
+        force
+            Overwrite a file that is there.
+        """
         from seqbatch.pictures import save
         from seqbatch.planning.page import page
 
-        target = picture_file(path)
+        target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
             with atomically(target) as partial:
                 partial.write_text(page(self), encoding="utf-8")
@@ -244,18 +255,6 @@ class Plan:
         from seqbatch.planning.words import describe
 
         return describe(self)
-
-
-def picture_file(path: str | Path) -> Path:
-    """Return the path of a picture, whose ending says what it will be."""
-    target = Path(path)
-    if target.suffix.lower() not in (".png", ".svg", ".html"):
-        raise InvalidArgumentError("path", "a .png, .svg or .html file", target.name)
-    if not target.parent.is_dir():
-        raise InvalidArgumentError(
-            "path", "in a folder that exists", target, f"Create {target.parent} first."
-        )
-    return target
 
 
 def _plain(value: Any) -> Any:

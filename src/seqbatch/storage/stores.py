@@ -54,6 +54,8 @@ class SQLStore:
     bulk: type[Bulk]
     #: Whether a commit that fails has surely changed nothing.
     refuses_whole = True
+    #: Files that it is kept in; none where a server keeps them.
+    files: tuple[Path, ...] = ()
 
     def __init__(self, engine: sa.Engine, label: str, *, secrets: Sequence[str] = ()) -> None:
         self.label = label
@@ -185,6 +187,8 @@ class SQLiteStore(SQLStore):
         )
         sa.event.listen(engine, "connect", _settings)
         sa.event.listen(engine, "begin", _begin)
+        beside = ("", "-journal", "-wal", "-shm")
+        self.files = tuple(path.with_name(path.name + end) for end in beside)
         super().__init__(engine, str(path))
 
     def _refuse_foreign(self, connection: sa.Connection) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.atomic import atomically
 from seqbatch.campaign.design.limits import INFERRED
 from seqbatch.campaign.design.spec import RESERVED
 from seqbatch.campaign.tables.columns import numbers
@@ -17,6 +18,7 @@ from seqbatch.campaign.tables.reading import Source, source
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidFileError
+from seqbatch.targets import require_target
 
 #: A text column with more levels than this is hashed into `CELLS` cells.
 MOST_LEVELS, CELLS = 20, 16
@@ -215,7 +217,17 @@ def _lines(settings: dict[str, str]) -> str:
     )
 
 
-def write_spec(path: str | Path, text: str) -> None:
-    """Write a spec where there is none yet."""
-    with Path(path).open("x", encoding="utf-8") as file:
-        file.write(text)
+def write_spec(
+    path: str | Path,
+    units: Any = None,
+    *,
+    name: str = "my-campaign",
+    file_format: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write a spec, .toml, as :func:`starting_spec` makes it; over another only by force."""
+    given = [units] if isinstance(units, str | Path) else []
+    require_target(path, force=force, endings=(".toml",), apart_from={"units": given})
+    text = starting_spec(units, name=name, file_format=file_format)
+    with atomically(path) as partial:
+        partial.write_text(text, encoding="utf-8")

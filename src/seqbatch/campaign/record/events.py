@@ -23,6 +23,7 @@ from seqbatch.campaign.record.store import (
     StateRecord,
     UnitChunk,
 )
+from seqbatch.core import arguments
 from seqbatch.errors import StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord
@@ -110,6 +111,9 @@ class Logbook:
     who: str
     clock: Callable[[], datetime] = utc_now
 
+    def __post_init__(self) -> None:
+        arguments.text("who", self.who)
+
     def write(
         self,
         change: Change,
@@ -139,7 +143,7 @@ class Logbook:
             kind=kind,
             at=self.clock().astimezone(UTC).isoformat(timespec="microseconds"),
             who=self.who,
-            why=why,
+            why=arguments.text("reason", why),
             counts=counts or {},
             payload=payload or {},
             rows_hash=rows_hash(rows or []),

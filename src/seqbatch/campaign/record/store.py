@@ -23,6 +23,7 @@ them.
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from seqbatch.core.arrays import Floats, Integers
@@ -216,6 +217,10 @@ class Store(Protocol):
     @property
     def label(self) -> str:
         """What to call the store in front of people, without any secret."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it is kept in, which nothing else may be written to."""
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""

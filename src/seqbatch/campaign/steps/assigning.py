@@ -21,9 +21,9 @@ from seqbatch.campaign.tables.assignments import Decided, assignments, joined, n
 from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.reading import Source, has_ending, source
 from seqbatch.campaign.tables.units import Units, read_units
-from seqbatch.campaign.tables.writing import Writer
+from seqbatch.campaign.tables.writing import Writer, require_table
 from seqbatch.core.arrays import Integers, Places
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
 
 #: The decisions of no units.
 NOBODY = Decided(
@@ -278,13 +278,15 @@ def assign(
     rest: str | Path | None,
     file_format: str | None,
     out_format: str | None,
+    force: bool,
     report: Callable[[str, int], None],
 ) -> Assigned:
     """Check a file of units, assign them in one transaction, and then publish the answers."""
-    _require_apart(units, out, rest)
+    rest_format = None if has_ending(str(rest)) else out_format
+    formats = (out_format, rest_format)
+    _require_targets(store, units, out, rest, formats=formats, force=force)
     with ExitStack() as stack:
         opened = stack.enter_context(source(units, file_format=file_format))
-        rest_format = None if has_ending(str(rest)) else out_format
         writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
         spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
         # Outside the transaction: a large file is checked without keeping others waiting.
@@ -297,24 +299,49 @@ def assign(
             result = assigning.run(
                 opened, checked, writer, spill, partial_call(report, "assigning")
             )
-        if writer is not None:
-            writer.publish()
+            # Before the units are kept for good: a full disk then keeps none of them.
+            for each in (writer, spill):
+                if each is not None:
+                    each.complete()
         if spill is not None and result.left_over:
-            spill.publish()
+            _publish(spill, result, f"the units that did not fit, to {rest}")
+        if writer is not None:
+            _publish(writer, result, f"the answers, to {out}")
         return result
 
 
-def _require_apart(units: Any, out: str | Path | None, rest: str | Path | None) -> None:
+def _publish(writer: Writer, result: Assigned, what: str) -> None:
+    """Publish a file; where that fails, say what is known."""
+    try:
+        writer.publish()
+    except OSError as error:
+        done = "No new units were assigned"
+        if result.event is not None:
+            done = f"{result.assigned:,} units were assigned (event {result.event})"
+        raise OutputError(
+            f"{done}, but writing {what}, failed: {error.strerror or error}. Make the same call "
+            "again once that is mended: it is safe, assigns no unit twice and writes the same "
+            "answers. A file that was written already must be overwritten then (force)."
+        ) from error
+
+
+def _require_targets(
+    store: Store,
+    units: Any,
+    out: str | Path | None,
+    rest: str | Path | None,
+    *,
+    formats: tuple[str | None, str | None],
+    force: bool,
+) -> None:
     """Refuse to write one file over another, before anything is done."""
-    seen: dict[Path | str, str] = {}
-    for what, file in (("units", units), ("out", out), ("rest", rest)):
-        if not isinstance(file, str | Path):
-            continue
-        if str(file) == "-":
-            # Standard input is not standard output.
-            place: Path | str = "-" if what == "units" else "- for output"
-        else:
-            place = Path(file).resolve()
-        if place in seen:
-            raise InvalidArgumentError(what, f"another file than {seen[place]}", file)
-        seen[place] = what
+    if out is not None and rest is not None and str(out) == str(rest) == "-":
+        raise InvalidArgumentError("rest", "another file than out", rest)
+    apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
+    # Standard input is not standard output.
+    if isinstance(units, str | Path) and str(units) != "-":
+        apart["units"] = (units,)
+    for what, file, file_format in zip(("out", "rest"), (out, rest), formats, strict=True):
+        if file is not None:
+            require_table(file, name=what, file_format=file_format, force=force, apart_from=apart)
+            apart[what] = (file,)

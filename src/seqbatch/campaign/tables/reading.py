@@ -25,6 +25,7 @@ import pyarrow.parquet
 from seqbatch.campaign.design.limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.campaign.tables import sizes
 from seqbatch.campaign.tables.arrow_messages import DamagedStreamError
+from seqbatch.campaign.tables.formulas import unmarked, unmarked_name
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
@@ -175,7 +176,7 @@ class Source:
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
-            return self._csv_header()
+            return [unmarked_name(name) for name in self._csv_header()]
         if self.file_format == "parquet":
             return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
         if self.file_format == "arrow":
@@ -209,6 +210,8 @@ class Source:
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         self.ragged.clear()
+        written = {unmarked_name(name): name for name in self._csv_header()}
+        names = [written[name] for name in columns]
 
         def odd(row: Any) -> str:
             number = (row.number or 1) - 1
@@ -222,12 +225,15 @@ class Source:
             read_options=pa.csv.ReadOptions(block_size=BLOCK, use_threads=False),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=odd),
             convert_options=pa.csv.ConvertOptions(
-                include_columns=columns,
-                column_types=dict.fromkeys(columns, pa.string()),
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.string()),
                 strings_can_be_null=False,
             ),
         )
-        return iter(reader)
+        return (
+            pa.record_batch([unmarked(column) for column in batch.columns], names=columns)
+            for batch in reader
+        )
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         assert self.path is not None

@@ -1,20 +1,56 @@
 """Tables written to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
 
 import gzip
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from seqbatch.atomic import atomically
-from seqbatch.campaign.tables.reading import format_of
+from seqbatch.campaign.tables.formulas import marked
+from seqbatch.campaign.tables.reading import ENDINGS, format_of, has_ending
+from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.targets import require_target
+
+
+def require_table(
+    target: str | Path,
+    *,
+    name: str,
+    file_format: str | None,
+    force: bool,
+    apart_from: Mapping[str, Iterable[str | Path]],
+) -> None:
+    """Refuse a target that a table cannot be written to; see :func:`require_target`."""
+    found = format_of(str(target), file_format)
+    if str(target) == "-":
+        return
+    endings: list[str] = []
+    # A name that tells another format than the one stated would mislead whoever reads the file.
+    if has_ending(str(target)):
+        endings = [ending for ending, kind in ENDINGS.items() if kind == found]
+    require_target(target, name=name, force=force, endings=endings, apart_from=apart_from)
+
+
+def _send(file: IO[bytes]) -> None:
+    """Send a file to standard output; a terminal gets nothing that it would obey."""
+    out = sys.stdout
+    if out.isatty():
+        for line in file:
+            out.write(visible(line.decode(errors="backslashreplace"), lines=True))
+        out.flush()
+    else:
+        shutil.copyfileobj(file, out.buffer)
+        out.buffer.flush()
 
 
 class Writer:
@@ -52,16 +88,21 @@ class Writer:
         assert self._put is not None
         self._put(table)
 
+    def complete(self) -> None:
+        """Put all that was written on disk, so that a full one is noticed before publishing."""
+        if self._close is not None:
+            close, self._close = self._close, None
+            close()
+        self._file.flush()
+        if not self._pipe:
+            os.fsync(self._file.fileno())
+
     def publish(self) -> None:
         """Make the file what its name says, safely on disk."""
-        if self._close is not None:
-            self._close()
-            self._close = None
-        self._file.flush()
+        self.complete()
         if self._pipe:
             self._file.seek(0)
-            shutil.copyfileobj(self._file, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            _send(self._file)
         else:
             self._file.close()
             self._whole.__exit__(None, None, None)
@@ -73,10 +114,13 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A writer that was never finished would speak up when it is thrown away.
-        if self._close is not None and not self._file.closed:
-            self._close()
-        self._file.close()
+        # A writer that was never finished would speak up when it is thrown away. What fails now,
+        # on a full disk, failed before and was said.
+        with suppress(OSError, pa.ArrowException):
+            if self._close is not None and not self._file.closed:
+                self._close()
+        with suppress(OSError):
+            self._file.close()
         if not (self._pipe or self._published):
             dropped = error or RuntimeError("never published")
             self._whole.__exit__(type(dropped), dropped, None)
@@ -93,7 +137,7 @@ class Writer:
     def _csv(self, table: pa.Table) -> None:
         import polars as pl
 
-        frame = pl.from_arrow(table)
+        frame = pl.from_arrow(marked(table))
         assert isinstance(frame, pl.DataFrame)
         try:
             frame.write_csv(self._sink, include_header=self._header)

@@ -15,7 +15,7 @@ from seqbatch.campaign.record.situation import Situation, events_until, situatio
 from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.tables.assignments import Decided, assignments, no_assignments, widened
 from seqbatch.campaign.tables.columns import decoded
-from seqbatch.campaign.tables.writing import Writer
+from seqbatch.campaign.tables.writing import Writer, require_table
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 
@@ -30,9 +30,12 @@ def export(
     what: str,
     at_event: int | None,
     file_format: str | None,
+    force: bool,
 ) -> int:
     """Write one kind of records to a file, in order; return how many."""
     arguments.choice("what", what, WHAT)
+    apart = {"the store": store.files}
+    require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
     with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
         count = _exported(reader, writer, what=what, at_event=at_event)
         writer.publish()

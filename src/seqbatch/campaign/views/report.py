@@ -4,15 +4,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.atomic import atomically
-from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.views.status import ActionRow, Status
 from seqbatch.campaign.views.words import events_table, heading, remarks
-from seqbatch.display import page, paragraph
+from seqbatch.display import page, paragraph, visible
 from seqbatch.display import picture as shown
 from seqbatch.pictures import COLOURS, save
+from seqbatch.targets import require_target
 
 if TYPE_CHECKING:
     import altair as alt
+
+
+def require_page(out: Path, *, store: Store, force: bool) -> None:
+    """Refuse a page that cannot be written, or whose picture cannot."""
+    apart = {"the store": store.files}
+    require_target(out, force=force, endings=(".html", ".htm"), apart_from=apart)
+    require_target(out.with_suffix(".png"), force=force, apart_from=apart)
 
 
 def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
@@ -37,12 +45,13 @@ def picture(status: Status) -> "alt.HConcatChart":
     """Draw how units were shared out, and what came back, wave by wave."""
     import altair as alt
 
-    names = list(dict.fromkeys(row.action for row in status.actions))
+    names = list(dict.fromkeys(visible(row.action) for row in status.actions))
     rows: list[dict[str, Any]] = [
         {
             "wave": row.wave,
-            "action": row.action,
-            "place": names.index(row.action),
+            # An SVG cannot hold control characters.
+            "action": visible(row.action),
+            "place": names.index(visible(row.action)),
             "units": row.units,
             "mean": row.weighted,
             "low": _moved(row, -1.96),
