@@ -97,8 +97,10 @@ class InvalidFileError(CampaignError, ValueError):
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
         lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
         for row, column, reason in problems[: self.SHOWN]:
-            where = f"row {row:,}" if row else "header"
-            lines.append(f"  {where}, column {column!r}: {reason}")
+            # A problem of the whole file has neither a row nor a column.
+            places = [f"row {row:,}" if row else "header"] if row or column else []
+            places += [f"column {column!r}"] if column else []
+            lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
         if len(problems) > self.SHOWN:
             lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
         super().__init__("\n".join(lines))

@@ -132,7 +132,7 @@ def test_the_page_shows_the_same_numbers(ages, tmp_path):
     given = {row[1]: row[2:] for row in cells(page, "Assigned")[1:] if row[0] == "2"}
     assert given["a"] == [count, "0", "3"]
     heads, *shown = cells(page, "Observed")
-    assert heads[2:] == ["mean", "weighted mean ± se", "less control ± se"]
+    assert heads[2:] == ["mean", "weighted mean ± se", "minus control ± se"]
     rows = {row[1]: row[2:] for row in shown if row[0] == "2"}
     assert rows["a"] == ["4.3333", "8.4545 ± 1.5", "3.5072 ± 2"]
     assert rows["b (control)"] == ["4.6667", "4.9474 ± 1.3", ""]

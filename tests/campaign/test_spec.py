@@ -191,7 +191,7 @@ def test_a_declaration_inferred_from_units(tmp_path):
     assert spec.grid.sizes == (20, 20, 20)
     assert tomllib.loads(text)["features"]["categorical"]["odd name"] == ["x"]
     pl.DataFrame({"a": [1, 1]}).write_csv(tmp_path / "same.csv")
-    with pytest.raises(InvalidFileError, match="one must tell units apart"):
+    with pytest.raises(InvalidFileError, match="Add one to tell units apart"):
         starting_spec(tmp_path / "same.csv")
 
 
@@ -233,5 +233,11 @@ def test_the_ids_that_are_inferred(tmp_path):
     assert unit(n=[1, 2, 3], name=["x", "y", "z"]) == "name"
     assert unit(n=[1, 2, 3], name=["x", "y", "y"]) == "n"
     assert unit(code=["x", "y", "z"], user_id=[7, 8, 9]) == "user_id"
-    with pytest.raises(InvalidFileError, match="one must tell units apart"):
+    with pytest.raises(InvalidFileError, match="Add one to tell units apart"):
         unit(spend=[1.5, 2.5, 3.5], event=[1, 2, 3])
+
+
+def test_an_outcome_is_no_feature():
+    text = GOOD.replace('age = "learn"', 'age = "learn"\nvisit = "raw"')
+    with pytest.raises(InvalidSpecError, match="an outcome cannot be known before its unit"):
+        parse_spec(text)

@@ -85,4 +85,4 @@ def test_the_control_is_what_others_are_compared_with(base, tmp_path):
     write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "b (control)" in page
-    assert "less control" in page
+    assert "minus control" in page

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.console import FOUND, Json, counting, dump, kindly, say, show
-from seqbatch.display import Table
+from seqbatch.display import Table, counted
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def assign(
     Example: seqbatch campaign assign spring units.csv --out assignments.csv
     """
     if partial and rest is None:
-        rest = str(Path(out).parent / "rest.csv") if out != "-" else "rest.csv"
+        # By the answers' name: the rest of this wave is the units of the next.
+        rest = "rest.csv" if out == "-" else str(Path(out).with_name(f"{Path(out).stem}.rest.csv"))
     with opened(name, store, who, as_json) as campaign, counting() as report:
         result = campaign.assign(
             units,
@@ -185,8 +186,9 @@ def record(
         dump({**asdict(result), "held": held})
     else:
         say(
-            f"{result.rows:,} rows: {result.accepted:,} accepted, {result.duplicate:,} duplicate, "
-            f"{result.conflict:,} conflict, {result.quarantined:,} quarantined."
+            f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
+            f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
+            f"{result.quarantined:,} quarantined."
         )
         if result.corrected:
             say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
@@ -251,7 +253,10 @@ def _show_closed(result: "Closed") -> None:
 
 def _missing_text(test: "ChiSquare") -> str:
     if test.p is None:
-        return f"Missing outcomes: {'too few' if test.few else 'none'} to test."
+        reason = "none are missing"
+        if test.few:
+            reason = "too few are missing, or too few came, to tell whether they differ by action"
+        return f"Missing outcomes: {reason}."
     if test.suspicious:
         return (
             f"Missing outcomes DIFFER by action (p = {test.p:.3g}). Investigate before using these "
@@ -262,7 +267,8 @@ def _missing_text(test: "ChiSquare") -> str:
 
 def _allocation_text(test: "ChiSquare") -> str:
     if test.p is None:
-        return f"Allocation: {'too few units' if test.few else 'nothing'} to test."
+        reason = "too few units to test" if test.few else "nothing was left to chance"
+        return f"Allocation: {reason}."
     if test.suspicious:
         return (
             f"Allocation does NOT match the logged probabilities (p = {test.p:.3g}). Investigate "

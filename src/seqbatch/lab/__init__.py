@@ -2,6 +2,7 @@
 
 from seqbatch.lab.batches import Batches
 from seqbatch.lab.claims import Claim
+from seqbatch.lab.comparison import Comparison, compare
 from seqbatch.lab.experiment import Experiment, Options, reproduce
 from seqbatch.lab.figure1 import Figure1
 from seqbatch.lab.figure2 import Figure2
@@ -22,10 +23,12 @@ __all__ = [
     "EXPERIMENTS",
     "Batches",
     "Claim",
+    "Comparison",
     "Experiment",
     "Figure1",
     "Figure2",
     "Figure3",
     "Options",
+    "compare",
     "reproduce",
 ]

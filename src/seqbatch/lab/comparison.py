@@ -1,6 +1,7 @@
 """A user's own comparison, declared in TOML."""
 
 import importlib
+import inspect
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -63,14 +64,20 @@ class Comparison:
         return (
             f"<Comparison: {counted(lines, 'line')} in {counted(places, 'environment')} at "
             f"{horizons} units; "
-            f"{cell(self.summary['trials'].max())} trials>"
+            f"{counted(max(self.summary['trials'].to_list()), 'trial')}>"
         )
 
     def _repr_html_(self) -> str:
         return shown(repr(self), self.tables(), draw=self.chart)
 
 
-def compare(spec: Path, *, out: Path, jobs: int, report: Callable[[Progress], None]) -> Comparison:
+def compare(
+    spec: Path,
+    *,
+    out: Path,
+    jobs: int = 1,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Comparison:
     """Run the comparison of a TOML file; return its summary and the files written."""
     declared = _read(spec)
     # A class of the user's may stand beside the file, as it may beside a script.
@@ -180,7 +187,11 @@ def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) ->
     try:
         return make(**parameters)
     except TypeError as error:
-        raise InvalidArgumentError(where, f"parameters of {make.__name__}", str(error)) from None
+        known = ", ".join(inspect.signature(make).parameters)
+        # Python's own words, less the name of a function that the user never wrote.
+        wrong = str(error).partition("() ")[2] or str(error)
+        rule = f"parameters of {make.__name__} ({known})"
+        raise InvalidArgumentError(where, rule, wrong) from None
 
 
 def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevelMixin":

@@ -29,9 +29,7 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
     # With one trial the deviation is null, and makes the interval null whatever the factor is.
     factor = stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials)
     half = pl.Series("half", factor) * grouped["sd"]
-    return grouped.with_columns(
-        sd=pl.col("sd").fill_null(0.0), low=pl.col("mean") - half, high=pl.col("mean") + half
-    )
+    return grouped.with_columns(low=pl.col("mean") - half, high=pl.col("mean") + half)
 
 
 def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units") -> "pl.DataFrame":

@@ -257,6 +257,11 @@ class Spec(Part):
         _distinct(tuple(own), "unit, reward.column and outcome")
         if self.unit in self.features.columns:
             raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
+        if self.reward.column in self.features.columns:
+            raise ValueError(
+                f"reward.column {self.reward.column!r} is also a feature: an outcome cannot be "
+                "known before its unit is assigned. Leave it out of the features, or rename one"
+            )
         return self
 
 

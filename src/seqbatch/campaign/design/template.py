@@ -89,7 +89,7 @@ def _inferred(opened: Source, name: str) -> str:
     )
     candidates = [column for column in seen if column.is_unit]
     if not candidates:
-        reason = "no column of text or whole numbers has another value in every row; one must"
+        reason = "no column of text or whole numbers has a different value in every row. Add one to"
         raise InvalidFileError(opened.name, [(0, "", f"{reason} tell units apart")], NOTHING)
     unit = min(candidates, key=lambda column: column.unlikely)
     numeric, categorical, notes = {}, {}, ""

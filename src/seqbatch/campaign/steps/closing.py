@@ -19,12 +19,6 @@ from seqbatch.campaign.tables.encoder import learn_scaling
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
-#: What is said where a test cannot be made.
-UNTESTED = {
-    "missingness": "too few missing outcomes to test whether they differ by action",
-    "allocation": "too few units to test the allocation against the logged probabilities",
-}
-
 #: What is said of late outcomes that nothing is learned from.
 UNUSED = (
     "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
@@ -231,7 +225,6 @@ class Closing:
                 "notes": [
                     *notes(learner, state),
                     *([UNUSED.format(unused)] if unused else []),
-                    *(UNTESTED[name] for name, test in tests.items() if test.few),
                 ],
             },
             rows=[saved.hash],

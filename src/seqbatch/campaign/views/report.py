@@ -110,6 +110,6 @@ def _explained(control: str | None) -> str:
     if control is None:
         return said
     return (
-        f"{said} Less control: the weighted mean less that of {control} in the same wave, where "
+        f"{said} Minus control: the weighted mean minus that of {control} in the same wave, where "
         "both are known."
     )

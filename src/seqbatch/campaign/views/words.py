@@ -93,7 +93,7 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
         for row in status.actions
     ]
     if status.control:
-        columns.append("less control ± se")
+        columns.append("minus control ± se")
         for row, shown in zip(status.actions, rows, strict=True):
             shown.append(with_error(row.difference, row.difference_error))
     return Table("Observed", tuple(columns), rows, words=("action",), keys=2)
@@ -105,8 +105,8 @@ def remarks(status: "Status") -> list[str]:
     if status.conflicts or status.quarantined:
         said.insert(
             0,
-            f"Held rows so far (resubmitted rows count again): {status.conflicts:,} conflicts, "
-            f"{status.quarantined:,} quarantined.",
+            "Held rows so far (resubmitted rows count again): "
+            f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
     return [*said, f"State {status.state}"]
 
