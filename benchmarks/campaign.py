@@ -122,7 +122,8 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
 
 def _calls(campaign: Any, folder: Path, wave: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     answers, outcomes = folder / "answers.parquet", folder / "outcomes.parquet"
-    yield "assign", lambda: campaign.assign(folder / f"units{wave}.parquet", out=answers)
+    units = folder / f"units{wave}.parquet"
+    yield "assign", lambda: campaign.assign(units, out=answers, force=True)
     ids = pa.parquet.read_table(answers, columns=["id"])
     values = np.random.default_rng(wave).standard_normal(UNITS)
     pa.parquet.write_table(ids.append_column("y", pa.array(values)), outcomes)

@@ -89,7 +89,7 @@ def examine(path, stage, *, acknowledged, out=None):
             assert state == stage.after, "an answer was given that was not kept"
         arguments = dict(stage.arguments)
         if stage.call == "assign":
-            arguments["out"] = out
+            arguments |= {"out": out, "force": True}
         getattr(campaign, stage.call)(**arguments)
         assert campaign.status().state == stage.after
         if out is not None:

@@ -53,7 +53,8 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
         results = nursery.run(*(
             order(
                 store_url,
-                ("assign", {"units": files / "a.parquet", "out": files / f"out-{side}.parquet"}),
+                ("assign", {"units": files / "a.parquet", "out": files / f"out-{side}.parquet",
+                            "force": True}),
                 ("record", {"outcomes": files / "o.parquet"}),
                 ("close", wanted),
                 name=name,
@@ -87,7 +88,7 @@ def test_units_that_overlap(store_url, nursery, files):
         campaign = created(store, name=name, grid={"sizes": [40, 40]})
         results = nursery.run(*(
             order(store_url, "assign", name=name, units=files / f"{side}.parquet",
-                  out=files / f"out-{side}.parquet")
+                  out=files / f"out-{side}.parquet", force=True)
             for side in "ab"
         ))  # fmt: skip
         assert [result.get("done") for result in results] == [True, True]
@@ -107,7 +108,7 @@ def test_assigning_while_closing(store_url, nursery, files):
         campaign.record(files / "o.parquet")
         nursery.run(
             order(store_url, "assign", name=name, units=files / "b.parquet",
-                  out=files / "out-b.parquet"),
+                  out=files / "out-b.parquet", force=True),
             order(store_url, "close", name=name, wave=1, force=True, reason="it is late"),
         )  # fmt: skip
         answers = pl.read_parquet(files / "out-b.parquet")
