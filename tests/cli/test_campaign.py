@@ -147,6 +147,43 @@ def test_init_amend_abort(folder):
     assert folder.exists()
 
 
+def test_files_that_are_there_stay_unless_forced(folder):
+    run("create", "spec.toml")
+    store = Path("campaigns.db").read_bytes()
+    refused = run("export", "spring", "--out", "campaigns.db", "--format", "csv", "--force", code=2)
+    assert "out must be another file than the store" in refused.stderr
+    assert Path("campaigns.db").read_bytes() == store
+    run("init", "units.csv", "--out", "units.csv", "--force", code=2)
+    run("init", "--out", "spec.toml", code=2)
+    assert Path("spec.toml").read_text(encoding="utf-8") == SPEC
+    for words in (
+        ("assign", "spring", "units.csv", "--out", "a.csv"), ("export", "spring", "--out", "e.csv"),
+        ("report", "spring", "--out", "r.html"), ("seal", "spring", "--out", "s.json"),
+        ("init", "--out", "i.toml"),
+    ):  # fmt: skip
+        run(*words)
+        assert "which exists" in run(*words, code=2).stderr
+        run(*words, "--force")
+    assert folder.exists()
+
+
+def test_answers_that_cannot_be_written(folder, monkeypatch):
+    run("create", "spec.toml")
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", broken)
+        refused = run("assign", "spring", "units.csv", "--out", "a.csv", "--json", code=2)
+    said = json.loads(refused.stdout)
+    assert said["error"] == "OutputError"
+    assert said["message"].startswith("60 units were assigned (event 2), but writing the answers")
+    assert "othing was" not in refused.output
+    assert "60 already had theirs" in run("assign", "spring", "units.csv", "--out", "a.csv").stdout
+    assert folder.exists()
+
+
 def test_damage_is_found(folder):
     import sqlite3
 

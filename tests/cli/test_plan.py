@@ -1,6 +1,7 @@
 """`seqbatch plan`: what a person types and sees."""
 
 import json
+import os
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,20 @@ def test_a_plan_in_words_and_tables(tmp_path):
     values = json.loads(run(*SMALL, "--features", "3", "--json").stdout)
     assert sum(values["sizes"]) == 5_000
     assert values["table"][-1]["batches"] is None
+
+
+def test_a_file_that_is_there_stays_unless_forced(tmp_path):
+    out, pipe = tmp_path / "plan.svg", tmp_path / "pipe.svg"
+    out.write_text("mine")
+    os.mkfifo(pipe)
+    words = (*SMALL, "--features", "3", "--out")
+    assert "plan.svg, which exists" in run(*words, str(out), code=2).stderr
+    assert out.read_text() == "mine"
+    assert "must be a plain file" in run(*words, str(pipe), "--force", code=2).stderr
+    same = ("plan", "--units", "9", "--actions", "2", "--sample", str(out), "--out", str(out))
+    assert "another file than sample" in run(*same, "--force", code=2).stderr
+    assert run(*words, str(out), "--force").stdout.endswith("plan.svg\n")
+    assert out.read_text(encoding="utf-8").startswith("<svg")
 
 
 @pytest.mark.slow

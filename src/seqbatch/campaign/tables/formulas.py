@@ -58,6 +58,9 @@ def _marked(column: Any) -> Any:
 
 def _matches(column: Any, pattern: str) -> Any:
     found = pc.match_substring_regex(column, pattern)
+    # Mostly there is none, and numbers need not be told apart.
+    if not pc.any(found).as_py():
+        return found
     return pc.and_not(found, pc.match_substring_regex(column, NUMBER))
 
 
