@@ -20,6 +20,7 @@ from seqbatch.campaign.design import limits
 from seqbatch.campaign.design.toml import check_spec, read_spec
 from seqbatch.campaign.record.codec import pack, unpack
 from seqbatch.campaign.steps.creating import prepare
+from seqbatch.campaign.tables import sizes
 from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
@@ -88,9 +89,14 @@ def test_an_arrow_file_that_points_past_its_end(tmp_path, offset, call):
 
 
 def test_a_table_in_memory_is_validated_too(campaign):
-    offsets = pa.py_buffer(struct.pack("<2i", 0, 300))
-    ids = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"abc")])
-    table = units(1).to_arrow().set_column(0, "id", ids)
+    sink = pa.BufferOutputStream()
+    ids = pa.table({"id": ["abcdef", "ghijkl"]})
+    with pa.ipc.new_stream(sink, ids.schema) as file:
+        file.write_table(ids)
+    content = sink.getvalue().to_pybytes()
+    damaged = content.replace(struct.pack("<3i", 0, 6, 12), struct.pack("<3i", 0, 6, 300))
+    column = pa.ipc.open_stream(damaged).read_all()["id"]
+    table = units(2).to_arrow().set_column(0, "id", column)
     with pytest.raises(InvalidFileError, match="cannot be read as table"):
         campaign.assign(table)
 
@@ -121,18 +127,9 @@ def bomb(name, path):
         pa.parquet.write_table(table, path)
     elif name == "ids spelled once":
         pa.parquet.write_table(table.set_column(0, "id", spelled_once(rows, LONG)), path)
-    elif name == "a page of zeros":
-        zeros = np.zeros(120_000_000)
-        wide = pa.table({"id": zeros, "age": zeros, "spend": zeros, "zip": zeros, "city": zeros})
-        pa.parquet.write_table(
-            wide, path, compression="zstd", use_dictionary=False, row_group_size=len(zeros),
-            data_page_size=1 << 30,
-        )  # fmt: skip
     elif name == "a batch of zeros":
-        arrow(pa.table({"id": np.zeros(100_000_000)}), path, compression="zstd")
-    elif name == "views of one text":
-        views = pa.array([LONG] * rows, type=pa.string_view())
-        arrow(table.set_column(4, "city", views.dictionary_encode()), path)
+        zeros = pa.table({name: np.zeros(30_000_000) for name in units(1).columns})
+        arrow(zeros, path, compression="zstd")
     elif name == "ragged rows":
         path.write_bytes(gzip.compress(b"id,age,spend,zip,city\n" + b"a\n" * 37_000_000))
     elif name == "one long row":
@@ -148,12 +145,12 @@ def bomb(name, path):
     ("ragged rows", "csv.gz", "more than 100,000 rows are not as long as the header"),
     ("one long row", "csv.gz", "header must|a row must have less than|field larger"),
     ("very many columns", "csv.gz", "at most 20,000 columns"),
-    ("a batch of zeros", "arrow", "no such column|unpack to at most"),
+    ("a batch of zeros", "arrow", "must unpack to at most"),
 ])  # fmt: skip
 def test_a_bomb_is_refused_in_little_memory(tmp_path, call, name, ending, reason):
     path = tmp_path / f"bomb.{ending}"
     bomb(name, path)
-    assert path.stat().st_size < 400_000
+    assert path.stat().st_size < 500_000
     said, held = apart(call, path)
     assert re.search(reason, said), said
     assert held < 1024
@@ -169,12 +166,13 @@ def test_ragged_rows_of_outcomes_are_kept_in_one_record(campaign, tmp_path):
         assert len(list(reader.outcome_chunks())) == 1
 
 
-def test_more_rows_than_there_may_be_are_refused_unread(campaign, tmp_path):
-    rows = limits.MOST_ROWS + 1
-    table = pa.table({name: pa.nulls(rows) for name in units(1).columns})
-    pa.parquet.write_table(table, tmp_path / "u.parquet")
-    for given_ in (table, tmp_path / "u.parquet"):
-        with pytest.raises(InvalidFileError, match="at most 10,000,000 rows; received 10,000,001"):
+def test_more_rows_than_there_may_be_are_refused(campaign, tmp_path, monkeypatch):
+    monkeypatch.setattr(sizes, "MOST_ROWS", 1_000)
+    frame = units(1_001)
+    frame.write_parquet(tmp_path / "u.parquet")
+    frame.write_csv(tmp_path / "u.csv")
+    for given_ in (frame, tmp_path / "u.parquet", tmp_path / "u.csv"):
+        with pytest.raises(InvalidFileError, match="at most 1,000 rows; received 1,001"):
             campaign.assign(given_)
 
 
@@ -212,7 +210,7 @@ def test_a_long_id_is_refused_by_both_stores(store):
     ({"features": {"categorical": {"c": [str(n) for n in range(10_001)]}}}, "at most 10000"),
     ({"features": {"categorical": {"c": {"hash": 4096}, "d": {"hash": 4096}},
                    "interactions": [["c", "d"]]}}, "16,785,409 columns"),
-    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, "less than 1e"),
+    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, "less than 1000000"),
 ])  # fmt: skip
 def test_a_spec_that_asks_for_too_much(changes, reason):
     with pytest.raises(InvalidSpecError, match=reason):
@@ -254,12 +252,12 @@ def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
     with pytest.raises(InvalidSpecError, match="at most 1,000,000 characters"):
         read_spec(path)
     path.write_text("".join(f"k{n} = 1\n" for n in range(60_000)))
-    with pytest.raises(InvalidSpecError, match=r"60,004 problems.*\n.*k0.*[^$]*and 59,984 more"):
+    with pytest.raises(InvalidSpecError, match=r"60,004 problems[^$]*k0[^$]*and 59,984 more"):
         read_spec(path)
 
 
 def test_an_amendment_keeps_the_limits(campaign):
-    for changes in ({"sizes": [1] * 10_001}, {"sizes": [10**9]}, {"units": 10**30}):
+    for changes in ({"sizes": [1] * 10_001}, {"sizes": [10**9, 1]}, {"units": 10**30}):
         with pytest.raises(InvalidArgumentError, match="there are at most"):
             campaign.amend(reason="more", **changes)
 
