@@ -99,7 +99,9 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level := [v for v in level if isinstance(v, Mapping | list | tuple)]:
         depth += 1
-        level = [v for part in level for v in (part.values() if isinstance(part, Mapping) else part)]
+        level = [
+            v for part in level for v in (part.values() if isinstance(part, Mapping) else part)
+        ]
         if depth > DEEPEST:
             break
     return depth

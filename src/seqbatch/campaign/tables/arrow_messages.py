@@ -70,9 +70,7 @@ def _places(file: Any, size: int) -> list[int]:
         raise DamagedStreamError("the file is cut off: its last bytes are missing")
     footer = _Table.root(_content(file, size - tail - _length(end[:4]), _length(end[:4])))
     return [
-        block[0]
-        for field in (DICTIONARIES, BATCHES)
-        for block in footer.structs(field, "<qi4xq")
+        block[0] for field in (DICTIONARIES, BATCHES) for block in footer.structs(field, "<qi4xq")
     ]
 
 

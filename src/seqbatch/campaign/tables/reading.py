@@ -303,9 +303,7 @@ def source(given: Any, *, file_format: str | None = None) -> Iterator[Source]:
         path = Path(given)
         found = format_of(path.name, file_format)
         if not path.is_file():
-            raise InvalidFileError(
-                str(given), [(0, "", "there is no such file")], NOTHING
-            )
+            raise InvalidFileError(str(given), [(0, "", "there is no such file")], NOTHING)
         yield Source(str(given), found, path=path, seen=fingerprint(path))
 
 

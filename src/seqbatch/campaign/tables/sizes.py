@@ -59,7 +59,9 @@ def too_much_decoded(size: int, file: int) -> str:
 def of_arrow(file: Any) -> str:
     """Return what is wrong with the sizes of an Arrow file or stream, "" if nothing is."""
     size = file.seek(0, 2)
-    return next((why for each in unpacked_sizes(file) if (why := too_much_unpacked(each, size))), "")
+    return next(
+        (why for each in unpacked_sizes(file) if (why := too_much_unpacked(each, size))), ""
+    )
 
 
 def of_parquet(opened: pa.parquet.ParquetFile, columns: Sequence[str], size: int) -> str:
@@ -125,7 +127,8 @@ def text_bytes(column: Any) -> Integers:
         return np.where(np.asarray(column.is_valid()), lengths, 0) if column.null_count else lengths
     if _is_text(kind):
         lengths = pc.binary_length(column).cast(pa.int64()).fill_null(0)
-        return np.asarray(lengths.to_numpy(zero_copy_only=False))
+        counted: Integers = lengths.to_numpy(zero_copy_only=False)
+        return counted
     return np.zeros(len(column), dtype=np.int64)
 
 

@@ -154,9 +154,13 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
             break
     shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
     return (
-        f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
-        f"count as different units: {shown}",
-    ) if pairs else ()
+        (
+            f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+            f"count as different units: {shown}",
+        )
+        if pairs
+        else ()
+    )
 
 
 def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:
