@@ -1,5 +1,6 @@
 """What a long history costs, and what happens where a part of it is gone."""
 
+import gzip
 import json
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from seqbatch.campaign.record.events import current, folded
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.errors import StoreError
 from seqbatch.storage import open_store
+from tests.campaign.elsewhere import FIXTURE
 from tests.campaign.instances import created, outcomes, run_wave, small, units
 
 
@@ -203,4 +205,17 @@ def test_a_copy_is_verified_where_it_lies(path, tmp_path):
     shutil.copyfile(path, copy)
     store = open_store(copy)
     assert Campaign(store, "spring").verify().sound
+    store.close()
+
+
+def test_a_store_made_under_other_versions_is_sound(tmp_path):
+    """See tests/campaign/elsewhere.py: what was decided there is decided here, bit for bit."""
+    found = tmp_path / "elsewhere.db"
+    found.write_bytes(gzip.decompress(FIXTURE.read_bytes()))
+    store = open_store(found)
+    assert store.names() == ["sbpe", "sbucb"]
+    for name in store.names():
+        verified = Campaign(store, name).verify()
+        assert verified.findings == ()
+        assert (verified.units, verified.states) == (102, 4)
     store.close()

@@ -60,7 +60,7 @@ def _require_small(wanted: dict[str, Any]) -> None:
         value = wanted.get(name)
         if isinstance(value, list) and len(value) > MOST_PLANNED:
             raise InvalidSpecError(
-                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value):,}."
+                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value)}."
             )
 
 

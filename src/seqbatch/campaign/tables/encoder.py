@@ -119,25 +119,27 @@ class Encoder:
         One such row would be in the sums of every later estimate, and none could be made. What is
         scaled by the first wave is, until that is closed, bounded by what may be in a file.
         """
-        sizes = {name: self._size(name, given) for name in self.features.numeric}
-        crossed = {
-            f"{one}*{two}": sizes.get(one, 1.0) * sizes.get(two, 1.0)
-            for one, two in self.features.interactions
-        }
-        trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
-        for name, size in (sizes | crossed).items():
-            most = size * max(trait, 1.0)
-            wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
-            rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
-            reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
-            problems.add(start, name, reasons)
+        # What is too large to be a number is too large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            ones = np.ones(given.num_rows)
+            sizes = {name: self._size(name, given) for name in self.features.numeric}
+            crossed = {
+                f"{one}*{two}": sizes.get(one, ones) * sizes.get(two, ones)
+                for one, two in self.features.interactions
+            }
+            trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
+            for name, size in (sizes | crossed).items():
+                most = size * max(trait, 1.0)
+                wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
+                rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+                reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
+                problems.add(start, name, reasons)
 
     def _size(self, name: str, given: pa.Table) -> Floats:
         """Return how large a number of each row is to the model; its categories are 0 or 1."""
         values = given.column(name).to_numpy()
         scaled = np.zeros(len(values))
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._scale(name, values, scaled)
+        self._scale(name, values, scaled)
         return np.abs(scaled)
 
     def encode(self, given: pa.Table) -> Floats:

@@ -127,7 +127,8 @@ def text_bytes(column: Any) -> Integers:
         return np.where(np.asarray(column.is_valid()), lengths, 0) if column.null_count else lengths
     if _is_text(kind):
         lengths = pc.binary_length(column).cast(pa.int64()).fill_null(0)
-        return np.asarray(lengths.to_numpy(zero_copy_only=False))
+        counted: Integers = lengths.to_numpy(zero_copy_only=False)
+        return counted
     return np.zeros(len(column), dtype=np.int64)
 
 
