@@ -70,6 +70,6 @@ def test_waves_and_prior_and_worst_case():
         (("--features", "100"), "units must be at least 10201"),
         (("--features", "2", "--waves", "10,x"), "waves must be whole numbers separated by commas"),
         (("--features", "2", "--effect", "-1"), "effect must be a finite number above 0"),
-        (("--dim", "2", "--out", "plan.pdf"), "path must be a .png, .svg or .html file"),
+        (("--dim", "2", "--out", "plan.pdf"), "out must be a .png, .svg or .html file"),
     ):
         assert message in run(*SMALL, *words, code=2).stderr
