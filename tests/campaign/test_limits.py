@@ -26,6 +26,7 @@ from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
     InvalidSpecError,
+    SeqbatchError,
     StoreError,
 )
 from seqbatch.policies import registry
@@ -398,7 +399,7 @@ def damaged_stores():
     yield "UPDATE folds SET content = '{}', event = 'one'"
 
 
-@pytest.mark.parametrize("damage", damaged_stores())
+@pytest.mark.parametrize("damage", list(damaged_stores()))
 def test_a_damaged_store_gives_errors_and_nothing_worse(tmp_path, damage):
     path = tmp_path / "c.db"
     store = open_store(path)
