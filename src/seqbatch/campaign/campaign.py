@@ -19,6 +19,7 @@ from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.report import write_report
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.errors import InvalidArgumentError
 
 
 def silent(doing: str, rows: int) -> None:
@@ -147,6 +148,8 @@ class Campaign:
         at_event
             As it was right after this event; now where None.
         """
+        if Path(out).is_dir():
+            raise InvalidArgumentError("out", "a file", f"the folder {out}", "Name a file in it.")
         shown = self.status(at_event=at_event)
         return write_report(shown, self.events()[: shown.events], Path(out))
 
