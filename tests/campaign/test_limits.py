@@ -286,6 +286,7 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             "features": features, "grid": {"sizes": [5, 5]},
             "policy": {**policy, "first": "uniform"}}  # fmt: skip
     store = open_store(tmp_path_factory.mktemp("c") / "c.db")
+    reasons = []
     try:
         campaign = Campaign.create(spec, store=store)
         for wave, given_ in enumerate((first, second)):
@@ -294,13 +295,14 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             frame = pl.DataFrame({"id": ids, "x": x, "z": z, "l": learned})
             try:
                 table = campaign.assign(frame).table
-            except InvalidFileError:
-                # Too large for the scaling that the first wave taught.
-                assert wave == 1
-                return
+            except InvalidFileError as error:
+                reasons = [reason for _, _, reason in error.problems]
+                break
             assert np.isfinite(table["score"].to_numpy()).all()
             assert campaign.record(pl.DataFrame({"id": ids, "y": y})).accepted == 5
             campaign.close()
+        # Rows that are refused are so before anything is decided.
+        assert all("below 1e+60" in reason for reason in reasons)
         assert campaign.verify().sound
     finally:
         store.close()
@@ -444,3 +446,31 @@ def test_a_port_that_is_no_number_is_refused():
     with pytest.raises(InvalidArgumentError, match="a number for the port") as caught:
         open_store("postgresql://ann:secret@host:port/base")
     assert "secret" not in str(caught.value)
+
+
+def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
+    postgres.psql(
+        "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';"
+    )
+    with pytest.raises(StoreError, match=r"its encoding must be UTF8.*it is LATIN1"):
+        open_store(postgres.get_uri("latin"))
+
+
+def test_the_command_line_warns_of_ids_and_refuses_a_folder(tmp_path, campaign):
+    assert campaign.status().wave == 1
+    units(2).with_columns(id=pl.Series(["7", "07"])).write_csv(tmp_path / "u.csv")
+    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "campaign"]
+    store = ["--store", str(tmp_path / "c.db")]
+
+    def run(*arguments):
+        return subprocess.run(
+            [*command, *arguments, *store], capture_output=True, text=True, cwd=tmp_path
+        )
+
+    made = run("assign", "spring", "u.csv", "--out", "out.csv")
+    assert made.returncode == 0
+    assert "'7' and '07'" in made.stderr.replace("\n", " ")
+    for call in (("report", "spring"), ("assign", "spring", "u.csv"), ("export", "spring")):
+        made = run(*call, "--out", ".")
+        assert made.returncode == 2, made.stderr
+        assert "Traceback" not in made.stderr

@@ -119,8 +119,8 @@ def text_bytes(column: Any) -> Integers:
     if pa.types.is_dictionary(kind):
         words = np.append(text_bytes(column.dictionary), 0)
         places = column.indices.cast(pa.int64(), safe=False).fill_null(len(words) - 1)
-        taken: Integers = np.take(words, places.to_numpy(zero_copy_only=False))
-        return taken
+        chosen: Integers = np.take(words, places.to_numpy(zero_copy_only=False))
+        return chosen
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         # Texts that share their bytes would be copied to be counted; each starts with its length.
         views = np.frombuffer(column.buffers()[1], dtype=np.int32).reshape(-1, 4)
