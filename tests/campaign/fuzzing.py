@@ -12,7 +12,6 @@ import decimal
 import gzip
 import io
 import json
-import resource
 import select
 import struct
 import subprocess
@@ -258,6 +257,16 @@ class Examiner:
         self._process.stdout.close()
 
 
+def _peak():
+    """Return the most memory that this program held, in KiB.
+
+    Not by getrusage, which counts what the process was before it became this program.
+    """
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    [line] = [line for line in status if line.startswith("VmHWM")]
+    return int(line.split()[1])
+
+
 def _tried(call, path, campaign):
     from seqbatch.campaign import Campaign
     from seqbatch.campaign.design.template import starting_spec
@@ -289,7 +298,7 @@ def main(folder):
     for line in sys.stdin:
         call, path = json.loads(line)
         answer = _tried(call, path, campaign)
-        answer["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        answer["memory"] = _peak()
         print(json.dumps(answer), flush=True)
     store.close()
 

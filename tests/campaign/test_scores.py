@@ -43,8 +43,8 @@ def assigned(campaign, wave):
 def check(campaign, folder, wave, **options):
     """Compare the scores of a wave with a fit to what was known when the one before it closed."""
     closed = [event.sequence for event in campaign.events() if event.kind == "close"][wave - 2]
-    campaign.export(folder / "then.parquet", at_event=closed)
-    campaign.export(folder / "now.parquet")
+    campaign.export(folder / "then.parquet", at_event=closed, force=True)
+    campaign.export(folder / "now.parquet", force=True)
     past = pl.read_parquet(folder / "then.parquet").to_dicts()
     rows = pl.read_parquet(folder / "now.parquet").filter(pl.col("wave") == wave).to_dicts()
     wanted = expected(rows, past, FEATURES, **options)
@@ -73,7 +73,7 @@ def test_a_corrected_outcome_replaces_the_first_one(store, tmp_path):
     campaign.record(assigned(campaign, 2))
     mended = first[:30].with_columns(pl.col("y") + 1)
     campaign.record(mended, correct=True, reason="a wrong unit")
-    assert campaign.close().relearned
+    assert campaign.close().corrected == 30
     assigned(campaign, 3)
     check(campaign, tmp_path, 3)
     exported = pl.read_parquet(tmp_path / "then.parquet").filter(pl.col("wave") == 1)

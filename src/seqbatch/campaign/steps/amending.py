@@ -151,9 +151,9 @@ class Amending:
             if received > most:
                 rule = f"such that there are at most {most:,} of them"
                 raise InvalidArgumentError(name, rule, f"{received:,}")
-        require_room(after)
         if count < 2:
             raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
+        require_room(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
         # A policy without exploration would never try an action of which it knows nothing.
