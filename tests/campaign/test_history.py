@@ -12,7 +12,7 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.events import current, folded
 from seqbatch.campaign.record.situation import Situation, situation
-from seqbatch.errors import StoreError
+from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.elsewhere import FIXTURE
 from tests.campaign.instances import created, outcomes, run_wave, small, units
@@ -217,5 +217,29 @@ def test_a_store_made_under_other_versions_is_sound(tmp_path):
     for name in store.names():
         verified = Campaign(store, name).verify()
         assert verified.findings == ()
+        assert Campaign(store, name).status().condition == "finished"
         assert (verified.units, verified.states) == (102, 4)
     store.close()
+
+
+def test_a_skipped_wave_teaches_nothing_now_or_later(store):
+    """The way out of a wave whose data cannot be used; also amendments learn without it."""
+    campaign = small(store, floor=0.05)
+    for wave, level in ((1, 1.0), (2, 1e6), (3, 1.0)):
+        table = campaign.assign(units(300, start=1_000 * wave)).table
+        rows = pl.DataFrame({"id": table["id"].to_pylist(), "y": np.linspace(1, 2, 300) * level})
+        campaign.record(rows[:290])
+        closed = {"skip": True, "reason": "a wrong unit of measure"} if wave == 2 else {}
+        campaign.close(**closed)
+        if wave == 2:
+            late = rows[290:]
+    campaign.record(late)
+    campaign.amend(reason="go on", sizes=[50, 50])
+    last = campaign.assign(units(50, start=9_000)).table
+    assert max(map(abs, last["score"].to_pylist())) < 100
+    campaign.record(pl.DataFrame({"id": last["id"].to_pylist(), "y": [1.5] * 50}))
+    campaign.close()
+    assert max(map(abs, campaign.assign(units(50, start=9_500)).table["score"].to_pylist())) < 100
+    assert campaign.verify().sound
+    with pytest.raises(InvalidArgumentError, match="without learning from it"):
+        campaign.close(skip=True)

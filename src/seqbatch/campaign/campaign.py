@@ -347,22 +347,35 @@ class Campaign:
         )
 
     @naming_damage
-    def close(self, *, wave: int | None = None, force: bool = False, reason: str = "") -> Closed:
+    def close(
+        self,
+        *,
+        wave: int | None = None,
+        force: bool = False,
+        skip: bool = False,
+        reason: str = "",
+    ) -> Closed:
         """End the open wave: re-estimate and open the next.
 
         Parameters
         ----------
         wave
             The wave that is meant. One that is closed already gets its answer again.
-        force, reason
-            Close even though units or outcomes are missing, and why.
+        force
+            Close even though units or outcomes are missing.
+        skip
+            Learn nothing from the wave, now or later: the way out where its data cannot be used.
+        reason
+            Why, with either of them.
 
         Raises
         ------
         CampaignStateError
             Where outcomes are too few, the wave is empty, or none is open.
         """
-        return close(self.store, self.name, self._logbook, wave=wave, force=force, why=reason)
+        return close(
+            self.store, self.name, self._logbook, wave=wave, force=force, skip=skip, why=reason
+        )
 
     @naming_damage
     def amend(

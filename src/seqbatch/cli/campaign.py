@@ -214,6 +214,9 @@ def close(
     force: Annotated[
         bool, typer.Option("--force", help="Close even though units or outcomes are missing.")
     ] = False,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Learn nothing from this wave, now or later.")
+    ] = False,
     reason: Reason = "",
     store: Where = STORE,
     who: Who = None,
@@ -224,7 +227,7 @@ def close(
     Example: seqbatch campaign close spring --wave 1
     """
     with opened(name, store, who, as_json) as campaign:
-        result = campaign.close(wave=wave, force=force, reason=reason)
+        result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
     if as_json:
         dump(asdict(result))
     else:

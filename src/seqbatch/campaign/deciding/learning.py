@@ -178,7 +178,7 @@ def _learned(
     now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, outcomes: Ledger
 ) -> Any:
     here = outcomes.within(chunk.first, chunk.first + chunk.count)
-    if not len(here):
+    if not len(here) or chunk.wave in now.skipped:
         return state
     rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
     rewards = _sign(now) * here.values[rows.kept]
@@ -192,7 +192,7 @@ def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk,
     """Put new values in the place of old ones: the units stay, what they sum to changes."""
     low, high = chunk.first, chunk.first + chunk.count
     here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
-    if not len(here):
+    if not len(here) or chunk.wave in now.skipped:
         return state
     rows = _Rows.of(now, policy, state, chunk, news.corrected.numbers[here] - low)
     after, before = (

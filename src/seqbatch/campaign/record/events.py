@@ -5,6 +5,7 @@ and keys keep their order, since the order of features is part of their meaning.
 of a record changes its hash, which is part of its event's, which is part of every later one's.
 """
 
+import contextlib
 import getpass
 import json
 from collections.abc import Callable
@@ -177,5 +178,7 @@ def current(reader: Reader) -> Situation:
         )
     fits = fold is not None and fold.event == last.sequence
     if fold is not None and fits and fold.hash == _fold_hash(last.hash, fold.content):
-        return Situation.of(json.loads(fold.content))
+        # One that another version kept may lack what this one needs to know.
+        with contextlib.suppress(KeyError, TypeError):
+            return Situation.of(json.loads(fold.content))
     return situation(reader.events())

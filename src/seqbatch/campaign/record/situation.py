@@ -49,6 +49,8 @@ class Situation:
         Of the newest event.
     aborted
         Whether the campaign was ended early.
+    skipped
+        The waves that nothing is learned from.
     conflicts, quarantined
         Rows of outcome files that were held so far.
     """
@@ -66,6 +68,7 @@ class Situation:
     sequence: int = 0
     hash: str = ""
     aborted: bool = False
+    skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
 
@@ -131,6 +134,7 @@ class Situation:
                 "sizes": tuple(plain["sizes"]),
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
+                "skipped": tuple(plain["skipped"]),
                 "learned": None if learned is None else _pairs(learned),
             }
         )
@@ -234,6 +238,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 wave=now.wave + 1,
                 units=(*now.units, 0),
                 closes=(*now.closes, event.sequence),
+                skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else _pairs(learned),
             )
         case "amend":

@@ -136,7 +136,7 @@ class Closing:
         self._logbook = logbook
         self.now = current(change)
 
-    def run(self, *, wave: int | None, force: bool, why: str) -> Closed:
+    def run(self, *, wave: int | None, force: bool, skip: bool, why: str) -> Closed:
         """Close the open wave, or answer again for one that is closed."""
         now = self.now
         # A call that is repeated after its answer was lost gets that answer, and closes nothing.
@@ -151,7 +151,7 @@ class Closing:
         counted = tally(self._change, now, news.fresh, now.wave)
         if not force:
             self._refuse_early(counted)
-        return Closed.of(self._close(counted, record, news, why=why, forced=force))
+        return Closed.of(self._close(counted, record, news, why=why, forced=force, skip=skip))
 
     def _refuse_wrong_wave(self, wave: int | None) -> None:
         now = self.now
@@ -184,12 +184,21 @@ class Closing:
             )
 
     def _close(
-        self, counted: Tally, record: StateRecord, news: News, *, why: str, forced: bool
+        self,
+        counted: Tally,
+        record: StateRecord,
+        news: News,
+        *,
+        why: str,
+        forced: bool,
+        skip: bool,
     ) -> Event:
         now, change = self.now, self._change
         scaling = self._scaling()
         # Learning uses the scaling that this very wave taught; deciding in it did not know it.
         learner = replace(now, learned=scaling) if scaling is not None else now
+        if skip:
+            learner = replace(learner, skipped=(*now.skipped, now.wave))
         before = unpack_state(record.content, now)
         late, unused = self._late(news.fresh, before)
         state = closed(learner, before, change, news)
@@ -222,6 +231,7 @@ class Closing:
                 "corrected": len(news.corrected),
                 "scaling": scaling,
                 "forced": forced,
+                "skipped": skip,
                 "notes": [
                     *notes(learner, state),
                     *([UNUSED.format(unused)] if unused else []),
@@ -252,10 +262,18 @@ class Closing:
 
 
 def close(
-    store: Store, name: str, logbook: Logbook, *, wave: int | None, force: bool, why: str
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    *,
+    wave: int | None,
+    force: bool,
+    skip: bool,
+    why: str,
 ) -> Closed:
     """Close the open wave in one transaction."""
-    if force and not why.strip():
-        raise InvalidArgumentError("reason", "given when a wave is closed by force", repr(why))
+    if (force or skip) and not why.strip():
+        rule = "given when a wave is closed by force or without learning from it"
+        raise InvalidArgumentError("reason", rule, repr(why))
     with store.change(name) as change:
-        return Closing(change, logbook).run(wave=wave, force=force, why=why)
+        return Closing(change, logbook).run(wave=wave, force=force, skip=skip, why=why)

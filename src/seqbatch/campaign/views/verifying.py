@@ -338,6 +338,7 @@ class _Verifying:
                 self._find(event.sequence, "scaling", f"the rows give {scaling}, not {said}")
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
-        learner = replace(now, learned=self._after(event.sequence).learned)
+        after = self._after(event.sequence)
+        learner = replace(now, learned=after.learned, skipped=after.skipped)
         news = News.since(self._reader, before.event, until=now.sequence)
         return closed(learner, unpack_state(before.content, now), self._reader, news)
