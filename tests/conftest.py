@@ -65,7 +65,7 @@ def postgres_url(postgres):
     return postgres.get_uri()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store_url(request, tmp_path):
     """An empty store of each kind."""
     if request.param == "sqlite":

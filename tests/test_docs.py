@@ -25,6 +25,7 @@ def named(page):
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_blocks_run_and_print_what_is_shown(page, tmp_path):
     for shown in run(page.read_text(encoding="utf-8"), tmp_path):

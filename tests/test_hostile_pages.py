@@ -28,6 +28,8 @@ FLAGS = (
     "--dump-dom",
 )  # fmt: skip
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def opened(tmp_path):

@@ -15,6 +15,8 @@ import pytest
 import seqbatch
 from tests.documents import ROOT, examples
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):

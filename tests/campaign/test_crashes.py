@@ -111,6 +111,7 @@ def test_writes_that_fail(stages, faulty, tmp_path, call, code):
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_verify_after_a_crash(stages, nursery, tmp_path):
     path = stages["close"].copied(tmp_path)
     nursery.run(order(path, "close", die_at=("commit", "before"), wave=2))

@@ -1,8 +1,11 @@
 """Two thousand damaged files and specs: each ends in an answer or in a refusal."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.campaign.fuzzing import Examiner, cases
+
+pytestmark = pytest.mark.slow
 
 #: `make torture` tries ten times as many.
 CASES = 2_000

@@ -77,6 +77,7 @@ print(int(peak.split()[1]) >> 10)
     return "\n".join(said), int(held)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [300, 2**30])
 @pytest.mark.parametrize("call", ["campaign.assign", "starting_spec"])
 def test_an_arrow_file_that_points_past_its_end(tmp_path, offset, call):
@@ -143,6 +144,7 @@ def bomb(name, path):
         path.write_bytes(gzip.compress(b"a," * 2_000_000 + b"\n1\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["campaign.assign", "starting_spec"])
 @pytest.mark.parametrize(("name", "ending", "reason"), [
     ("a text spelled once", "parquet", "at most"),
@@ -278,6 +280,7 @@ POLICIES = [{"kind": name} for name in ("SBPE", "BPE", "RBGL", "LBGL", "SBUCB", 
 
 @settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
 @given(st.sampled_from(POLICIES), st.booleans(), rows, rows)
+@pytest.mark.slow
 def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared, first, second):
     actions = ["a", "b"]
     if shared:
@@ -403,6 +406,7 @@ def damaged_stores():
     yield "UPDATE folds SET content = '{}', event = 'one'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", list(damaged_stores()))
 def test_a_damaged_store_gives_errors_and_nothing_worse(tmp_path, damage):
     path = tmp_path / "c.db"
@@ -452,6 +456,7 @@ def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
         open_store(postgres.get_uri("latin"))
 
 
+@pytest.mark.slow
 def test_the_command_line_warns_of_ids_and_refuses_a_folder(tmp_path, campaign):
     assert campaign.status().wave == 1
     units(2).with_columns(id=pl.Series(["7", "07"])).write_csv(tmp_path / "u.csv")

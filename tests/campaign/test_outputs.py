@@ -96,6 +96,7 @@ def command(*words, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_disk_that_takes_no_more(campaign, tmp_path, ending):
     campaign.assign(units(300))
@@ -113,6 +114,7 @@ def test_a_disk_that_takes_no_more(campaign, tmp_path, ending):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["campaigns.db", "units.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("campaign")
 def test_what_a_killed_call_left_is_swept_by_the_next(tmp_path):
     units(300).write_parquet("units.parquet")

@@ -52,6 +52,7 @@ def test_bad_input_gets_one_line_and_code_2(words, message):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_all_goes_on_past_missing_data(tmp_path, monkeypatch):
     from seqbatch import lab
     from seqbatch.lab import batches
@@ -86,6 +87,7 @@ def test_simulate(tmp_path):
     assert "greedy" in again.stdout
 
 
+@pytest.mark.slow
 def test_reproduce(tmp_path, monkeypatch):
     from seqbatch.lab import batches
 

@@ -116,6 +116,7 @@ def test_what_no_file_can_hold_is_refused(text):
     assert json.loads(campaign("status", "x", "--json").stdout)["events"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_table_on_a_terminal_is_shown():
     """A pipe gets the bytes as they are; a terminal, text."""

@@ -22,6 +22,8 @@ from seqbatch.storage import open_store
 from tests.campaign.instances import SMALL, units
 from tests.lab.test_lab import SPEC as COMPARISON
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "no-message-at-all-to-this-unit",
     "letter-with-voucher-for-10-off",
