@@ -10,6 +10,8 @@ from seqbatch.checks import EnvironmentCheckError, PolicyCheckError
 from seqbatch.environments import Block, Gaussian
 from seqbatch.policies import RBGL
 
+pytestmark = pytest.mark.slow
+
 
 class Decides(RBGL):
     """Changes what a sound policy decides; `change` says how."""

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyW
 OWN = list(checks.own_policies())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", checks.POLICY_CHECKS, ids=lambda check: check.__name__)
 # Without a function's address, which differs from one worker to the next.
 @pytest.mark.parametrize("policy", OWN, ids=lambda policy: str(policy).partition(" at 0x")[0])
@@ -36,6 +37,7 @@ def test_every_policy_of_the_package_is_discovered_with_non_default_settings():
         assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_check_policy_runs_everything():
     checks.check_policy(SBUCB())
 

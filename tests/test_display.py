@@ -94,6 +94,7 @@ def campaign(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_plan_shows_words_tables_and_picture(planned):
     text = is_short(planned)
     assert text.startswith("<Plan: 5,000 units, 2 actions: 2 batches, with ")
@@ -231,6 +232,7 @@ def test_a_learner_shows_its_batches():
     holds_tables(page(learner), learner)
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_its_summary(tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text(COMPARISON.replace("lines.mine", f'lines."{NASTY}"'), encoding="utf-8")
@@ -249,6 +251,7 @@ def test_everything_is_escaped():
         assert "&lt;script&gt;" in text
 
 
+@pytest.mark.slow
 def test_without_altair_the_tables_are_shown_alone():
     code = (
         "import sys\n"

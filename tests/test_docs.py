@@ -66,6 +66,7 @@ def test_the_readme_has_an_example_with_output():
     assert any(shown for _, shown in examples(readme))
 
 
+@pytest.mark.slow
 def test_the_skeleton_is_a_policy():
     [(code, _)] = examples((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module = types.ModuleType("skeleton")

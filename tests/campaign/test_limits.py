@@ -253,6 +253,7 @@ def test_deep_toml_is_refused_at_once(tmp_path, text):
         read_spec(path)
 
 
+@pytest.mark.slow
 def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("#" * 1_000_001)

@@ -1,5 +1,7 @@
 """The policy and the sizes of a campaign that states neither, in numbers."""
 
+import pytest
+
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.planning import plan
@@ -16,6 +18,7 @@ def test_half_the_range_stands_for_the_noise():
     assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_plan_is_made_for_the_features_of_the_spec():
     asked = {"units": 900, "batches": 2, "max_batches": 2, "effect": 0.3, "noise": 2.0}
     features = {"numeric": {"age": "raw", "spend": "raw"}, "categorical": {"zip": ["a", "b"]}}

@@ -12,6 +12,7 @@ from tests.cli.test_cli import run
 SMALL = ("plan", "--units", "5000", "--actions", "2", "--max-batches", "2")
 
 
+@pytest.mark.slow
 def test_a_plan_in_words_and_tables(tmp_path):
     out = tmp_path / "plan.html"
     text = run(*SMALL, "--features", "3", "--out", str(out)).stdout

@@ -33,6 +33,7 @@ def trial():
     return plan(units=10_000, actions=4, dim=6, batches=3, batch_cost=20.0, max_batches=4)
 
 
+@pytest.mark.slow
 def test_the_table_says_what_more_batches_bring(campaign, trial):
     for made in (campaign, trial):
         regret = [row.regret for row in made.rows]
@@ -437,6 +438,7 @@ def test_a_sample_speaks_of_diversity():
         Sample(np.ones((3, 2)), ["a"])
 
 
+@pytest.mark.slow
 def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
     text = str(campaign)
     assert text.startswith(f"20,000 units, 3 actions: {campaign.batches} batches, with ")

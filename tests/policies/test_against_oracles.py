@@ -162,6 +162,7 @@ def test_epsilon_greedy(seed, layout):
     assert_same(case.run(EpsilonGreedy(epsilon=0.3, ridge=ridge, first=first))[1], expected)
 
 
+@pytest.mark.slow
 @layouts
 @pytest.mark.parametrize("seed", range(3))
 def test_linucb_is_sbucb_with_one_unit_a_batch(seed, layout):
