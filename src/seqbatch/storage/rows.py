@@ -162,15 +162,10 @@ class View:
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
-        yield from self._index(schema.assignments, "unit", "number")
-
-    def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
-        """Yield the whole index of outcomes: number, version, value, event."""
-        yield from self._index(schema.outcomes, "number", "version", "value", "event")
-
-    def owner_index(self) -> Iterator[tuple[str, int]]:
-        """Yield the whole index of outcome ids."""
-        yield from self._index(schema.outcome_ids, "id", "number")
+        table = schema.assignments
+        query = sa.select(table.c.unit, table.c.number).where(table.c.campaign == self._campaign)
+        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
+            yield row[0], row[1]
 
     def claim(self, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
@@ -214,12 +209,6 @@ class View:
         table = schema.unit_chunks
         columns = [table.c[field.name] for field in fields(Extent)]
         return sa.select(*columns).where(table.c.campaign == self._campaign)
-
-    def _index(self, table: sa.Table, *columns: str) -> Iterator[Any]:
-        chosen = [table.c[column] for column in columns]
-        query = sa.select(*chosen).where(table.c.campaign == self._campaign)
-        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
-            yield tuple(row)
 
     def _paged(
         self,

@@ -180,12 +180,6 @@ class Reader(Protocol):
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
 
-    def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
-        """Yield the whole index of outcomes: number, version, value, event."""
-
-    def owner_index(self) -> Iterator[tuple[str, int]]:
-        """Yield the whole index of outcome ids."""
-
 
 class Change(Reader, Protocol):
     """A view that may be added to; nothing lasts before the transaction ends well."""
