@@ -77,7 +77,7 @@ class Recording:
         for batch in source.batches(columns):
             self._require_numbers(batch, source)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
-            self._batch(batch, source.lines(source.rows(read)))
+            self._batch(batch, source.lines(read))
             row += batch.num_rows
             report(row)
         source.require_unchanged()
@@ -180,7 +180,7 @@ class Recording:
         """Keep the rows of a CSV file that are not as long as its header."""
         count = len(source.ragged)
         self._counts[QUARANTINED] += count
-        lines = source.lines(np.array([row for row, _, _ in source.ragged], dtype=np.int64))
+        lines = np.array([line for line, _, _ in source.ragged], dtype=np.int64)
         reasons = [reason for _, _, reason in source.ragged]
         shown = zip(lines.tolist(), reasons[: self.SHOWN], strict=False)
         self._held.extend((line, "", QUARANTINED, reason) for line, reason in shown)

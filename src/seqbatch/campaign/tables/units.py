@@ -20,7 +20,6 @@ from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
-from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
 #: Pairs of similar ids that are named.
@@ -82,7 +81,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
-            problems.found.extend(_repeated(encoder.unit, units, prints))
+            problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
         yield replace(units, warnings=similar_ids(units, alike))
 
@@ -92,7 +91,7 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
     missing = [name for name in encoder.columns if name not in there]
     if missing:
         found = [(0, name, "the file has no such column") for name in missing]
-        raise InvalidFileError(source.name, found, NOTHING)
+        raise source.invalid(found, NOTHING)
 
 
 def _refuse_unfit_ids(
@@ -110,15 +109,15 @@ def _refuse_unfit_ids(
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
     """Raise all problems of a file at once, with the places that its rows have in it."""
-    found: list[Any] = list(problems.found)
-    if source.ragged:
-        places = source.rows(np.array([row for row, _, _ in found], dtype=np.int64))
-        found = [(int(place), *rest) for place, (_, *rest) in zip(places, found, strict=True)]
-        found.extend(source.ragged)
+    rows = np.array([row for row, _, _ in problems.found], dtype=np.int64)
+    # A problem of the header has no row.
+    places = np.where(rows > 0, source.lines(np.maximum(rows, 1)), 0).tolist()
+    found = [(place, *rest) for place, (_, *rest) in zip(places, problems.found, strict=True)]
+    found.extend(source.ragged)
     if empty and not found:
         found.append((0, "", "the file has no rows"))
     if found:
-        raise InvalidFileError(source.name, sorted(found), NOTHING)
+        raise source.invalid(sorted(found), NOTHING)
 
 
 def plain_forms(ids: list[str]) -> list[str]:
@@ -163,7 +162,9 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     )
 
 
-def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:
+def _repeated(
+    unit: str, units: Units, prints: list[Integers], source: Source
+) -> list[tuple[int, str, str]]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text."""
     every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
     ordered = np.sort(every)
@@ -177,7 +178,9 @@ def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int
         for each in ids:
             if row in suspects:
                 if each in seen:
-                    found.append((row + 1, unit, f"repeats the id {each!r} of row {seen[each]:,}"))
+                    place = int(source.lines(np.array([seen[each]]))[0])
+                    earlier = f"{source.place} {place:,}"
+                    found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
                 seen.setdefault(each, row + 1)
             row += 1
     return found
