@@ -1,7 +1,6 @@
 """Campaigns on files as people have them: what is declared, learned, counted, said and replayed."""
 
 import contextlib
-import json
 import sqlite3
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.learning import aliasing
+from seqbatch.campaign.record.events import canonical
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
@@ -112,7 +112,7 @@ def test_what_is_learned_is_replayed_from_the_rows(store, tmp_path):
         raw.execute("DROP TRIGGER events_no_UPDATE")
         raw.execute(
             "UPDATE events SET payload = ? WHERE sequence = ?",
-            (json.dumps(event.payload), event.sequence),
+            (canonical(event.payload), event.sequence),
         )
     problems = [str(finding) for finding in campaign.verify().findings]
     assert any("learned: the rows give" in problem for problem in problems)
