@@ -1,7 +1,9 @@
 """Campaigns on files as people have them: what is declared, learned, counted, said and replayed."""
 
 import contextlib
+import re
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,6 +11,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.learning import aliasing
+from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.campaign.record.events import canonical
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
@@ -272,3 +275,15 @@ def test_the_file_is_refused_with_the_row_the_value_and_the_setting(store):
         (3, "signup", "must be a date in the format %d.%m.%Y; received '31.02.2025'"),
         (3, "spend", "must be a number spelled like 1.234,56 EUR; received '12 USD'"),
     ]  # fmt: skip
+
+
+def test_the_documented_specs_can_be_read():
+    page = (Path(__file__).parents[2] / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    whole, rules = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[:2]
+    assert parse_spec(whole).features.columns == (
+        "age", "spend", "opened", "signup", "member", "region", "city",
+    )  # fmt: skip
+    frame = 'name = "x"\nactions = ["a", "b"]\nreward = {column = "y"}\ngrid = {sizes = [5]}\n'
+    features = parse_spec(frame + rules).features
+    assert features.columns == ("spend", "rate", "age", "signup", "opt_in", "city", "shop")
+    assert features.learning == ("spend", "age", "signup", "city")
