@@ -216,6 +216,9 @@ class Encoder:
             gram += out.T @ out
         traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
         used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
+        # A column filled with a mean of a billion must not hide one of zeros and ones.
+        size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+        gram /= np.outer(size, size)
         rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
         return used, int(rank)
 
