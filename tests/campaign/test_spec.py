@@ -34,7 +34,7 @@ def test_a_good_one():
     spec = parse_spec(GOOD)
     assert [action.name for action in spec.actions] == ["none", "mail"]
     assert (spec.unit, spec.required_outcomes, spec.floor, spec.model) == (
-        "unit",
+        ("unit",),
         0.9,
         0.0,
         "per-action",

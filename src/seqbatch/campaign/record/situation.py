@@ -13,7 +13,7 @@ from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
@@ -53,6 +53,11 @@ class Situation:
         The waves that nothing is learned from.
     conflicts, quarantined
         Rows of outcome files that were held so far.
+    absent, wait
+        What a unit without an outcome counts as when its wave is closed, None for nothing; and how
+        long after its assignment, as declared or amended.
+    waiting
+        Assignments in closed waves, as wave and event, whose units had more time left then.
     """
 
     spec: Spec
@@ -71,6 +76,9 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
+    absent: float | None = None
+    wait: str | None = None
+    waiting: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -135,9 +143,15 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
+                "waiting": _waiting(plain["waiting"]),
                 "learned": None if learned is None else _pairs(learned),
             }
         )
+
+    def rewards(self, values: Floats, actions: Integers) -> Floats:
+        """Return outcomes with what their actions cost: what is learned, but for its sign."""
+        costs = np.array([action.cost for action in self.actions])
+        return values - self.spec.reward.sign * costs[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
@@ -215,6 +229,8 @@ def _created(payload: dict[str, Any]) -> Situation:
         sizes=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
+        absent=spec.reward.absent,
+        wait=spec.reward.after,
     )
 
 
@@ -240,6 +256,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else _pairs(learned),
+                waiting=_waiting(payload.get("waiting", ())),
             )
         case "amend":
             return amended(now, payload)
@@ -252,15 +269,27 @@ def _pairs(learned: dict[str, Any]) -> dict[str, tuple[float, float]]:
     return {name: (pair[0], pair[1]) for name, pair in learned.items()}
 
 
+def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple((wave, event) for wave, event in plain)
+
+
+def relearns(payload: dict[str, Any]) -> bool:
+    """Say whether an amendment changes what was learned, and so comes with a state of its own."""
+    return not payload.keys() <= {"absent", "wave"}
+
+
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
-    """Return the situation under an amendment: new sizes, actions, or least probability."""
+    """Return the situation under an amendment: new sizes, actions, least probability, absences."""
     added = tuple(Action.model_validate(action) for action in payload.get("add", ()))
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
+    absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
     return replace(
         now,
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=tuple(payload.get("sizes", now.sizes)),
         floor=float(payload.get("floor", now.floor)),
+        absent=absent["absent"],
+        wait=absent["after"],
     )

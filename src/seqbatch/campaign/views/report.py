@@ -85,13 +85,19 @@ def picture(status: Status) -> "alt.HConcatChart":
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
-        y=alt.Y("mean:Q", title="weighted mean outcome ± 1.96 se", scale=alt.Scale(zero=False)),
+        y=alt.Y("mean:Q", title=_axis(status), scale=alt.Scale(zero=False)),
     )
     chart: alt.HConcatChart = alt.hconcat(
         shares.properties(width=240, height=280, title="Who got what"),
         (spread + means).properties(width=360, height=280, title="What came back"),
     )
     return chart
+
+
+def _axis(status: Status) -> str:
+    """Name the numbers of the second picture, with their unit."""
+    unit = "" if status.unit is None else f" ({visible(status.unit)})"
+    return f"weighted mean outcome ± 1.96 se{unit}"
 
 
 def _moved(row: ActionRow, errors: float) -> float | None:
