@@ -56,7 +56,7 @@ def test_a_good_one():
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: .* greater than or equal to 1", 12),
     ("sizes = [10, 20]", "calendar = true", "calendar waves need waves", 11),
     ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 11),
-    ('column = "visit"', 'direction = "max"', "reward.column: Field required", 4),
+    ('column = "visit"', 'direction = "max"', "reward: exactly one of column", 4),
 ])  # fmt: skip
 def test_messages_quote_the_offending_line(old, new, label, line):
     text = GOOD.replace(old, new)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, LONGEST_ID
+from seqbatch.campaign.design.number_format import NumberFormat
 from seqbatch.campaign.design.reward import Measured, Metric, Reward
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
@@ -146,7 +147,8 @@ def weighted(reward: Reward, terms: Floats) -> Floats:
 
 def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: bool) -> Floats:
     """Read a column of numbers, holding the rows whose number cannot be read."""
-    values, wrong = parsed(batch.column(column))
+    form = None if kind.format is None else NumberFormat.of(kind.format)
+    values, wrong = parsed(batch.column(column), form=form)
     if wrong:
         values = values.copy()
         values[list(wrong)] = np.nan
@@ -181,7 +183,7 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
 def names_wave(spec: Spec) -> bool:
     """Say whether a column called wave would be that of the units' waves."""
     own = (*spec.reward.columns, *(metric.column for metric in spec.metrics), spec.outcome)
-    return WAVE not in own
+    return WAVE not in (*own, *spec.features.columns)
 
 
 def metric_cells(spec: Spec, cells: Floats) -> Floats:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from seqbatch.campaign.design.part import Name, Number, Part
+from seqbatch.campaign.design.number_format import NumberExample
+from seqbatch.campaign.design.parts import Name, Number, Part
 
 #: What the reward is called where it is a sum of columns.
 REWARD = "reward"
@@ -22,7 +23,7 @@ class Measured(Part):
     direction: Literal["max", "min"] = "max"
     range: tuple[Number, Number] | None = None
     unit: Name | None = None
-    format: Name | None = None
+    format: NumberExample | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> "Measured":

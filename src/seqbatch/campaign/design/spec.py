@@ -1,28 +1,20 @@
 """A campaign's spec: what a person writes down before the first unit is assigned."""
 
 from collections.abc import Iterable
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from seqbatch.campaign.design.features import Features
 from seqbatch.campaign.design.limits import (
-    LONGEST_CELL,
     MOST_ACTIONS,
-    MOST_LEVELS,
     MOST_METRICS,
     MOST_UNIT_COLUMNS,
     MOST_UNITS,
     MOST_WAVES,
 )
-from seqbatch.campaign.design.part import Name, Number, Part, Share, Whole, distinct
+from seqbatch.campaign.design.parts import Name, Number, Part, Share, Whole, distinct
 from seqbatch.campaign.design.reward import Metric, Reward
 
 #: What columns of answers and exports are called.
@@ -41,98 +33,8 @@ class Action(Part):
     """
 
     name: Name
-    features: dict[Name, Number] = Field(default_factory=dict)
+    features: dict[Name, Number] = Field(default={})
     cost: Number = 0.0
-
-
-class Scaling(Part):
-    """Subtract `mean` and divide by `sd`, fixed at creation."""
-
-    mean: Number
-    sd: Number = Field(gt=0)
-
-
-class Levels(Part):
-    """An indicator for each level."""
-
-    levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
-        min_length=1, max_length=MOST_LEVELS
-    )
-
-    @field_validator("levels")
-    @classmethod
-    def _each_once(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
-        return distinct(levels, "levels")
-
-
-class Hashed(Part):
-    """An indicator for each of `hash` cells, into which levels fall by a hash of their text."""
-
-    hash: Whole = Field(ge=1, le=4096)
-
-
-def _levels(value: Any) -> Any:
-    return {"levels": value} if isinstance(value, list | tuple) else value
-
-
-def _numeric_form(value: Any) -> str | None:
-    if isinstance(value, dict | Scaling):
-        return "form: scaling"
-    return "form: word" if isinstance(value, str) else None
-
-
-def _categorical_form(value: Any) -> str | None:
-    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
-        return "form: hashed"
-    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
-
-
-#: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
-Numeric = Annotated[
-    Annotated[Literal["learn", "raw"], Tag("form: word")]
-    | Annotated[Scaling, Tag("form: scaling")],
-    Discriminator(
-        _numeric_form,
-        custom_error_type="form",
-        custom_error_message='Input should be "learn", "raw" or {mean = ..., sd = ...}',
-    ),
-]
-Categorical = Annotated[
-    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
-    | Annotated[Hashed, Tag("form: hashed")],
-    Discriminator(
-        _categorical_form,
-        custom_error_type="form",
-        custom_error_message="Input should be a list of levels, or {hash = 16}",
-    ),
-]
-
-
-class Features(Part):
-    """How a unit's columns become the numbers of the model."""
-
-    intercept: bool = True
-    numeric: dict[Name, Numeric] = Field(default_factory=dict)
-    categorical: dict[Name, Categorical] = Field(default_factory=dict)
-    interactions: tuple[tuple[Name, Name], ...] = ()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Features":
-        if both := sorted(set(self.numeric) & set(self.categorical)):
-            raise ValueError(f"a column is numeric or categorical, not both: {', '.join(both)}")
-        known = {*self.numeric, *self.categorical}
-        for pair in self.interactions:
-            for name in pair:
-                if name not in known:
-                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
-        if not (self.intercept or known):
-            raise ValueError("at least an intercept or one feature is needed")
-        return self
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a unit's file that are read."""
-        return (*self.numeric, *self.categorical)
 
 
 class Grid(Part):
@@ -187,6 +89,7 @@ class Spec(Part):
         min_length=2, max_length=MOST_ACTIONS
     )
     control: str | None = None
+    start: date | None = None
     model: Literal["per-action", "shared"] = "per-action"
     features: Features = Features()
     reward: Reward
@@ -222,6 +125,11 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
+        if self.start is None and any("days" in r.parts for r in self.features.date.values()):
+            raise ValueError(
+                "start is needed where a date's days are a feature: they are counted from it, as "
+                "in start = 2026-03-01"
+            )
         self._check_columns(names)
         return self
 

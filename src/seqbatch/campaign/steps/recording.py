@@ -106,8 +106,8 @@ class Recording:
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
         spec = self._now.spec
-        for name in (*number_columns(spec), WAVE):
-            if name in batch.schema.names and name != spec.outcome:
+        for name in (*number_columns(spec), *([WAVE] if judging.names_wave(spec) else [])):
+            if name in batch.schema.names:
                 kind = batch.column(name).type
                 # A column of nothing at all is one of missing values, each held by itself.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):

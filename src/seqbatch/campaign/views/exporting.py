@@ -116,13 +116,11 @@ def _outcomes(
 
 def _nobody(now: Situation) -> pa.Table:
     """Return the table of no units, so that a file has its columns although nobody is in it."""
-    features, encoder = now.spec.features, now.encoder()
-    kinds = [pa.string(), *[pa.float64()] * len(features.numeric)]
-    kinds += [pa.string()] * len(features.categorical)
-    fields = list(zip(encoder.columns, kinds, strict=True))
+    encoder = now.encoder()
+    fields = [(name, part.kept) for name, part in encoder.parts.items()]
     if encoder.cluster is not None:
         fields.append((encoder.cluster, pa.string()))
-    given = pa.schema(fields).empty_table()
+    given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
     answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
     none = np.zeros(0, dtype=np.int64)
     known = Ledger.of((), parts=len(now.spec.parts))

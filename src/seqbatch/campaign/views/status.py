@@ -1,7 +1,7 @@
 """A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,8 @@ class Status:
         where not declared.
     metrics
         Metrics by action over all waves, with their guardrails.
+    clipped
+        How many values of each column were moved to a bound so far.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -116,6 +118,7 @@ class Status:
     unit: str | None = None
     absent_value: float | None = None
     metrics: tuple[MetricRow, ...] = ()
+    clipped: dict[str, int] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -196,6 +199,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         conflicts=now.conflicts,
         quarantined=now.quarantined,
         notes=tuple(said),
+        clipped=now.clipped,
         events=now.sequence,
         hash=now.hash,
         state=digest(

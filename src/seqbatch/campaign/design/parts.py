@@ -1,4 +1,4 @@
-"""What every part of a spec is made of: names, numbers, and models that take nothing unknown."""
+"""What all parts of a spec are made of."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ class Part(BaseModel):
 
 
 def distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Refuse names that stand twice."""
+    """Return values that must be told apart, refusing those that stand there twice."""
     repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
         raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
