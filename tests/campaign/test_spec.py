@@ -91,9 +91,9 @@ def test_one_mistake_is_one_problem(old, new, label):
     ('unit = "action"', "the unit column cannot be called 'action'"),
     ('unit = "event"', "the unit column cannot be called 'event'"),
     ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
-    ('unit = "visit"', "unit, reward.column and outcome must be told apart; repeated: visit"),
-    ('outcome = "visit"', "unit, reward.column and outcome must be told apart"),
-    ('outcome = "unit"', "unit, reward.column and outcome must be told apart"),
+    ('unit = "visit"', "the columns of unit, reward, metrics and outcome must be told apart; repeated: visit"),
+    ('outcome = "visit"', "the columns of unit, reward, metrics and outcome must be told apart"),
+    ('outcome = "unit"', "the columns of unit, reward, metrics and outcome must be told apart"),
 ])  # fmt: skip
 def test_rules_across_lines(extra, message):
     with pytest.raises(InvalidSpecError, match=message):

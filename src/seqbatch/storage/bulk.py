@@ -75,7 +75,7 @@ def packed(parts: Floats) -> list[bytes]:
 
 
 def unpacked(packs: Sequence[bytes], parts: int) -> Floats:
-    """Return rows of numbers from their bytes; NaN where a row has none, as absent units have."""
+    """Return rows of numbers from their bytes; NaN where a row has none: it is no record."""
     nothing = np.full(parts, np.nan).astype("<f8").tobytes()
     content = b"".join(bytes(pack) or nothing for pack in packs)
     return np.frombuffer(content, dtype="<f8").reshape(len(packs), parts).astype(np.float64)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.events import canonical
@@ -18,7 +19,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
-from seqbatch.storage.bulk import Bulk, newest, unpacked
+from seqbatch.storage.bulk import Bulk, newest
 
 _PAGE = 10_000
 #: Rows of chunks that are read at once, and chunks: SQL has a limit on the length of a list.
@@ -145,14 +146,11 @@ class View:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
         return self._bulk.owners(self._campaign, ids)
 
-    def outcome_versions(
-        self, numbers: Integers, *, parts: int = 0
-    ) -> Iterator[tuple[int, int, list[float], int]]:
+    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
         """Yield all versions of units' outcomes: number, version, cells, event."""
-        rows = self._bulk.versions(self._campaign, numbers)
-        others = unpacked([row[3] for row in rows], parts).tolist() if parts else [[]] * len(rows)
-        for (place, version, value, _, event), more in zip(rows, others, strict=True):
-            yield int(numbers[place]), version, [value, *more], event
+        for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
+            others = np.frombuffer(parts, dtype="<f8").tolist() if parts else []
+            yield int(numbers[place]), version, [value, *others], event
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""

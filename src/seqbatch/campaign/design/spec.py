@@ -151,7 +151,7 @@ class Spec(Part):
         metrics = tuple(metric.column for metric in self.metrics)
         named = () if self.outcome is None else (self.outcome,)
         own = (*self.unit, *self.reward.columns, *metrics, *named)
-        distinct(own, "unit, reward.column, metrics and outcome")
+        distinct(own, "the columns of unit, reward, metrics and outcome")
         for column in (*self.reward.columns, *metrics):
             if column in self.features.columns or column == self.cluster:
                 raise ValueError(
