@@ -91,7 +91,7 @@ def test_one_mistake_is_one_problem(old, new, label):
     ('unit = "action"', "the unit column cannot be called 'action'"),
     ('unit = "event"', "the unit column cannot be called 'event'"),
     ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
-    ('unit = "visit"', "the columns of unit, reward, metrics and outcome must be told apart; repeated: visit"),
+    ('unit = "visit"', "reward, metrics and outcome must be told apart; repeated: visit"),
     ('outcome = "visit"', "the columns of unit, reward, metrics and outcome must be told apart"),
     ('outcome = "unit"', "the columns of unit, reward, metrics and outcome must be told apart"),
 ])  # fmt: skip
