@@ -167,7 +167,7 @@ def test_files_of_buyers_only_are_asked_about(store):
     campaign = shop(store, required_outcomes=0.0)
     table = campaign.assign(units(40)).table
     campaign.record(buyers(table))
-    with pytest.raises(CampaignStateError, match="do the files hold buyers only") as caught:
+    with pytest.raises(CampaignStateError, match="Do the files hold buyers only") as caught:
         campaign.close()
     assert "absent = 0" in str(caught.value)
     assert "by force" in str(caught.value)

@@ -149,8 +149,7 @@ class View:
     def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
         """Yield all versions of units' outcomes: number, version, cells, event."""
         for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
-            others = np.frombuffer(parts, dtype="<f8").tolist() if parts else []
-            yield int(numbers[place]), version, [value, *others], event
+            yield int(numbers[place]), version, [value, *_others(parts)], event
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -252,6 +251,14 @@ def _values(text: str) -> dict[str, Any]:
     # Written in one way alone: also another space is not what was written.
     whole = isinstance(found, dict) and canonical(found) == text
     return found if whole else {"damaged": text}
+
+
+def _others(parts: Any) -> list[Any]:
+    """Return the numbers beside a value; damaged ones as they stand, like :func:`_values`."""
+    if not parts:
+        return []
+    whole = isinstance(parts, bytes) and len(parts) % 8 == 0
+    return np.frombuffer(parts, dtype="<f8").tolist() if whole else [parts]
 
 
 def _without_campaign(row: Any) -> dict[str, Any]:

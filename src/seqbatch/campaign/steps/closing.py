@@ -243,10 +243,11 @@ class Closing:
         if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {len(values):,} of its "
-                f"{units:,} units, and all of them are positive: do the files hold buyers only? If "
-                "a unit without a row has the outcome 0, declare it: amend the campaign with "
-                "absent = 0, then close. If the others are not known, record them first, or close "
-                "by force, with a reason."
+                f"{units:,} units ({len(values) / units:.1%}; at least "
+                f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. Do "
+                "the files hold buyers only? If a unit without a row has the outcome 0, declare "
+                "it: amend the campaign with absent = 0, then close. If the others are not known "
+                "yet, record them first, or close by force, with a reason."
             )
 
     def _counted(self, counted: Tally, news: News, gone: Absentees) -> dict[str, Any]:
