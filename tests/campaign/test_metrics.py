@@ -59,7 +59,7 @@ def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
     campaign.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "VIOLATED" in page
-    assert "visits per week" in page
+    assert "visits (per week)" in page
     assert "Observed (revenue in EUR)" in page
     assert campaign.verify().sound
 

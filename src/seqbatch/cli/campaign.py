@@ -87,9 +87,13 @@ def create(
     say(f"Policy {registry.text(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
+        from seqbatch.campaign.views.words import measured
+
+        scale = f"{now.policy['scale']:g}"
         say(
-            f"No reward.range was declared: scale {now.policy['scale']:g} is assumed for the noise "
-            "of outcomes. Declare the range, or a policy with its scale, where that is wrong."
+            f"No reward.range was declared: scale {measured(scale, now.spec.reward.unit)} is "
+            "assumed for the noise of outcomes. Declare the range, or a policy with its scale, "
+            "where that is wrong."
         )
     say(f"Next: seqbatch campaign assign {now.name} units.csv --out assignments.csv")
 

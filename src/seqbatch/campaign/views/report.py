@@ -111,7 +111,8 @@ def _explained(control: str | None) -> str:
     said = (
         "The weighted mean is what the outcome would be if every unit of the wave got the action, "
         "by the logged probabilities; raw, without any correction for looking at several actions "
-        "or waves. It is left out where some units could not get the action."
+        "or waves. It is left out where some units could not get the action. Absent units count "
+        "as declared, and an action's cost is taken off (added, where less is better)."
     )
     if control is None:
         return said

@@ -92,40 +92,44 @@ def tables(status: "Status") -> list[Table]:
 
 def metrics_table(metrics: Sequence[MetricRow]) -> Table:
     """Return metrics by action, with what became of their guardrails."""
-    columns = ("metric", "action", "outcomes", "missing", "mean", "better", "guardrail", "verdict")
+    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
     rows = [
         (
-            measured(row.metric, row.unit),
+            row.metric if row.unit is None else f"{row.metric} ({row.unit})",
             row.action,
             row.count,
             row.missing,
             row.mean,
-            "more" if row.direction == "max" else "less",
-            row.guardrail,
+            _wanted(row),
             {None: "", True: "passed", False: "VIOLATED"}[row.passed],
         )
         for row in metrics
     ]
-    words = ("metric", "action", "better", "verdict")
-    return Table("Metrics", columns, rows, words=words, keys=2)
+    return Table("Metrics", columns, rows, words=("metric", "action", "wanted", "verdict"), keys=2)
+
+
+def _wanted(row: MetricRow) -> str:
+    """Say what a metric should be: within its guardrail, or more, or less."""
+    if row.guardrail is None:
+        return "more" if row.direction == "max" else "less"
+    return f"at {'least' if row.direction == 'max' else 'most'} {cell(row.guardrail)}"
 
 
 def violations(metrics: Sequence[MetricRow]) -> list[str]:
     """Say which guardrails were violated, one line each."""
     return [
         f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
-        f"{measured(cell(row.mean), row.unit)}; {cell(row.guardrail)} is the "
-        f"{'least' if row.direction == 'max' else 'most'} it may be."
+        f"{measured(cell(row.mean), row.unit)}; {_wanted(row)} is wanted."
         for row in metrics
         if row.passed is False
     ]
 
 
 def measured(text: str, unit: str | None) -> str:
-    """Return a number, or the name of one, with its unit of measure.
+    """Return a number with its unit of measure.
 
-    >>> measured("12.5", "EUR"), measured("visits", None)
-    ('12.5 EUR', 'visits')
+    >>> measured("12.5", "EUR"), measured("12.5", None)
+    ('12.5 EUR', '12.5')
     """
     return text if unit is None else f"{text} {unit}"
 
