@@ -318,7 +318,8 @@ def test_the_control_is_marked(folder):
     ).stdout.replace("\n", " ")
 
 
-def test_a_shop_that_exports_buyers_only(folder):
+@pytest.mark.usefixtures("folder")
+def test_a_shop_that_exports_buyers_only():
     Path("shop.toml").write_text(SHOP, encoding="utf-8")
     rows = [f"{number:03d},w1,30" for number in range(20)]
     Path("shop.csv").write_text("\n".join(["customer,week,age", *rows]), encoding="utf-8")
