@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LONGEST_ID
-from seqbatch.campaign.tables.columns import Problems
+from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.ids import joined, parted, read_ids
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
@@ -68,12 +69,16 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         problems, start = Problems(), 0
         prints: list[Integers] = []
         alike: list[Integers] = []
-        for batch in source.batches(encoder.columns):
+        for batch in source.batches(file_columns(encoder)):
+            batch = _with_ids(batch, encoder, start, problems)
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
+            given = _with_clusters(given, batch, encoder, start, problems)
             _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
-            alike.append(np.fromiter(map(hash, plain_forms(ids)), dtype=np.int64, count=len(ids)))
+            alike.append(
+                np.fromiter(map(hash, _plain(ids, encoder)), dtype=np.int64, count=len(ids))
+            )
             with pa.ipc.new_stream(spool, given.schema) as writer:
                 writer.write_table(given)
             start += len(ids)
@@ -88,10 +93,38 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
     there = set(source.columns())
-    missing = [name for name in encoder.columns if name not in there]
+    missing = [name for name in file_columns(encoder) if name not in there]
     if missing:
         found = [(0, name, "the file has no such column") for name in missing]
         raise source.invalid(found, NOTHING)
+
+
+def file_columns(encoder: Encoder) -> tuple[str, ...]:
+    """Return the columns that are read from a file of units."""
+    cluster = () if encoder.cluster is None else (encoder.cluster,)
+    return (*encoder.unit_columns, *cluster, *encoder.columns[1:])
+
+
+def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> Any:
+    """Join the columns that ids are made of, where there are several, into one."""
+    if len(encoder.unit_columns) == 1:
+        return batch
+    ids, wrong = read_ids(batch, encoder.unit_columns)
+    for row, (column, reason) in wrong.items():
+        problems.add(start, column, {row: reason})
+    columns = [*batch.columns, pa.array(ids, type=pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, encoder.unit])
+
+
+def _with_clusters(
+    given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
+) -> pa.Table:
+    """Keep each unit's cluster beside what the model is made of."""
+    if encoder.cluster is None:
+        return given
+    clusters, wrong = texts(batch.column(encoder.cluster))
+    problems.add(start, encoder.cluster, wrong)
+    return given.append_column(encoder.cluster, pa.array(clusters, type=pa.string()))
 
 
 def _refuse_unfit_ids(
@@ -132,6 +165,11 @@ def plain_forms(ids: list[str]) -> list[str]:
     return plain
 
 
+def _plain(ids: list[str], encoder: Encoder) -> list[str]:
+    """Return the plain forms of ids, column by column."""
+    return joined([plain_forms(part) for part in parted(ids, len(encoder.unit_columns))])
+
+
 def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     """Return a warning where different ids of a file may be meant for the same unit."""
     every = np.concatenate(alike)
@@ -145,7 +183,7 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     for ids, _ in units.pieces():
         rows = np.flatnonzero(suspects[start : start + len(ids)])
         chosen = [ids[row] for row in rows.tolist()]
-        for each, plain in zip(chosen, plain_forms(chosen), strict=True):
+        for each, plain in zip(chosen, _plain(chosen, units._encoder), strict=True):
             if first.setdefault(plain, each) != each:
                 pairs.append(f"{first[plain]!a} and {each!a}")
         start += len(ids)
