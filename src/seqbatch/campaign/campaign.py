@@ -265,6 +265,7 @@ class Campaign:
         out: str | Path | None = None,
         partial: bool = False,
         rest: str | Path | None = None,
+        draw: bool = False,
         file_format: str | None = None,
         out_format: str | None = None,
         force: bool = False,
@@ -280,6 +281,10 @@ class Campaign:
             Where the answers go; they are in the result where None.
         partial, rest
             Take the first units that fit, and write the others to `rest`, with all their columns.
+        draw
+            Draw the wave's units from a list of everybody, whatever its order. The answers hold the
+            open wave's units alone; those of earlier waves are counted and passed over, so that
+            the same list can be handed over for every wave.
         file_format, out_format
             The files' formats, where their names do not say them.
         force
@@ -305,6 +310,7 @@ class Campaign:
             units,
             out=out,
             partial=partial,
+            draw=draw,
             rest=rest,
             file_format=file_format,
             out_format=out_format,
