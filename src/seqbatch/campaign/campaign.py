@@ -393,6 +393,7 @@ class Campaign:
         add: list[str | Mapping[str, Any]] | None = None,
         retire: list[str] | None = None,
         floor: float | None = None,
+        force: bool = False,
     ) -> Event:
         """Change the campaign between two waves; what was assigned stays as it is.
 
@@ -410,6 +411,8 @@ class Campaign:
             Actions that no unit gets from now on.
         floor
             The least probability of each action from now on.
+        force
+            Amend even though no unit is then sure to get the control.
         """
         return amend(
             self.store,
@@ -421,6 +424,7 @@ class Campaign:
             add=add or (),
             retire=retire or [],
             floor=floor,
+            force=force,
         )
 
     @naming_damage
