@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.spec import Action, answer_columns
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -246,4 +247,4 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         found = error.errors()[0]
         place = ".".join(str(part) for part in found["loc"])
         rule = "an action with a name and, under a shared model, finite features"
-        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None
+        raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None
