@@ -1,8 +1,10 @@
 """A spec that is wrong anywhere, in any way, is refused in words of our own."""
 
+import contextlib
 import copy
 import datetime
 import math
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
@@ -140,12 +142,21 @@ def test_values_are_shown_as_they_are_written(value, shown):
     ("name = ;", "it is not at line 1, column 8"),
     ("a = 1\nb = [;", "it is not at line 2, column 6"),
     ('x = """', "it is not at its end"),
+    (f"seed = {'9' * 5_000}", "a number in it has too many digits"),
 ])  # fmt: skip
 def test_what_is_no_toml(text, said):
     with pytest.raises(InvalidSpecError) as refused:
         parse_spec(text)
     assert said in str(refused.value)
     assert "(at " not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", sorted(registry.kinds()))
+def test_no_parameter_of_a_policy_is_refused_by_python(kind):
+    for field in fields(registry.kinds()[kind]):
+        for value in (None, 10**400, "x", [], [["x"]], {}, datetime.date(2026, 3, 1), math.nan):
+            with contextlib.suppress(InvalidArgumentError):
+                registry.make(kind, **{"theta": [1.0], field.name: value})
 
 
 def test_policies_and_plans_name_what_they_have():

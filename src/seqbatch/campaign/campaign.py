@@ -8,11 +8,12 @@ from typing import Any
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.steps.amending import abort, amend
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
+from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
@@ -431,3 +432,11 @@ class Campaign:
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; outcomes may still be recorded, nothing is assigned any more."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def delete(self, *, reason: str) -> Tombstone:
+        """Delete a campaign that has no outcomes on record; its name is free again.
+
+        Everything goes but a tombstone: the name, the hash of the last event, who, when and why.
+        """
+        return delete(self.store, self.name, self._logbook, why=reason)

@@ -43,10 +43,7 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
     for name, field in own.items():
         if field.default is field.default_factory is MISSING and name not in parameters:
             raise InvalidArgumentError("policy", rule, f"no {name!r}")
-    try:
-        return known[kind](**parameters)
-    except TypeError:
-        raise InvalidArgumentError("policy", rule, f"values of other types: {parameters}") from None
+    return known[kind](**parameters)
 
 
 def describe(policy: Policy) -> dict[str, Any]:

@@ -96,7 +96,9 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
 def _not_toml(said: str, text: str, name: str) -> str:
     """Return where a text stops being TOML, and why."""
     found = re.search(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said)
-    why, line, column = found.groups() if found else (said, None, None)
+    if found is None:
+        return f"{name} must be valid TOML; a number in it has too many digits."
+    why, line, column = found.groups()
     where = f" at line {line}, column {column}" if line else " at its end"
     quoted = _quoted(text, int(line)) if line else ""
     return f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"

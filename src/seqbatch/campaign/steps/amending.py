@@ -206,7 +206,7 @@ def amend(
     force: bool,
 ) -> Event:
     """Amend a campaign in one transaction."""
-    _require_reason(why)
+    require_reason(why)
     actions = [_action(action) for action in add]
     with store.change(name) as change:
         return Amending(change, logbook).run(
@@ -230,12 +230,13 @@ def _given(now: Situation) -> list[str]:
 
 def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     """End a campaign early, in one transaction."""
-    _require_reason(why)
+    require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
 
 
-def _require_reason(why: str) -> None:
+def require_reason(why: str) -> None:
+    """Refuse what is done without a reason."""
     if not why.strip():
         raise InvalidArgumentError("reason", "given", repr(why))
 

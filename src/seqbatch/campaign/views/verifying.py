@@ -77,12 +77,27 @@ def verify(
     store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
 ) -> Verified:
     """Check one campaign from end to end, and against a seal where one is given."""
+    deleted = _tombstones(store)
     with store.read(name) as reader:
         found = _Verifying(reader).run()
+        found = replace(found, findings=(*deleted, *found.findings))
         if seal is None:
             return found
         cut = [Finding(seal.event, "seal", text) for text in broken(reader, seal, signer=signer)]
         return replace(found, findings=(*found.findings, *cut))
+
+
+def _tombstones(store: Store) -> list[Finding]:
+    """Check what is left of campaigns that were deleted: their hashes, and that none is missing."""
+    found, previous = [], ""
+    for tombstone in store.tombstones():
+        place = f"tombstone of campaign {tombstone.name!r}"
+        if hash_of(tombstone.name, tombstone) != tombstone.hash:
+            found.append(Finding(0, place, "is not what was signed"))
+        if tombstone.previous != previous:
+            found.append(Finding(0, place, "the one before it is missing"))
+        previous = tombstone.hash
+    return found
 
 
 class _Verifying:
