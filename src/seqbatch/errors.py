@@ -74,14 +74,15 @@ class InvalidSpecError(CampaignError, ValueError):
 
 
 class InvalidFileError(CampaignError, ValueError):
-    """A file that breaks rules: every problem has its row, its column and the reason.
+    """A file that breaks rules: every problem has its line, its column and the reason.
 
     Parameters
     ----------
     name
         The file, as the caller wrote it.
     problems
-        (row, column, reason) of each; the first row of data is 1, and 0 stands for the header.
+        (line, column, reason) of each; 0 stands for the header or the whole file. In a file without
+        lines, such as Parquet, rows count from 1.
     consequence
         What was not done because of them.
     """
@@ -96,9 +97,9 @@ class InvalidFileError(CampaignError, ValueError):
         self.consequence = consequence
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
         lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
-        for row, column, reason in problems[: self.SHOWN]:
-            # A problem of the whole file has neither a row nor a column.
-            places = [f"row {row:,}" if row else "header"] if row or column else []
+        for line, column, reason in problems[: self.SHOWN]:
+            # A problem of the whole file has neither a line nor a column.
+            places = [f"line {line:,}" if line else "header"] if line or column else []
             places += [f"column {column!r}"] if column else []
             lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
         if len(problems) > self.SHOWN:

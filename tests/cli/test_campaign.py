@@ -104,7 +104,7 @@ def test_exit_codes(folder):
     Path("bad.csv").write_text("id,age\na,x\nb,1\na,2\n", encoding="utf-8")
     result = said("assign", "spring", "bad.csv", "--out", "a.csv", code=2)
     assert result["problems"] == [
-        {"row": 1, "column": "age", "reason": "must be a number; received 'x'"}
+        {"line": 2, "column": "age", "reason": "must be a number; received 'x'"}
     ]
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
+from seqbatch.campaign.views.next_step import Step, next_step
 from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
@@ -159,6 +160,11 @@ class Campaign:
     def status(self, *, at_event: int | None = None) -> Status:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
+
+    @naming_damage
+    def next_step(self) -> Step:
+        """Return which call comes next: assign, record, close, or report where no wave is open."""
+        return next_step(self.store, self.name)
 
     @naming_damage
     def verify(

@@ -74,7 +74,9 @@ def reason(found: Mapping[str, Any], known: Iterable[str] = ()) -> str:
 
 
 def _bound(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _missing(_found: Mapping[str, Any], _known: Iterable[str]) -> str:

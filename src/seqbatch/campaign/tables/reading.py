@@ -123,7 +123,7 @@ class Source:
             if longest is not None and lengths.max(initial=0) > longest:
                 row = int(lengths.argmax())
                 reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
-                place = int(self.rows(np.array([rows + row + 1]))[0])
+                place = int(self.lines(self.rows(np.array([rows + row + 1])))[0])
                 raise InvalidFileError(self.name, [(place, name, reason)], NOTHING)
             total += lengths
         return total

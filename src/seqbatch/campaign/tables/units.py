@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.tables.encoder import Encoder
-from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.reading import Problem, Source
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidFileError
@@ -45,6 +45,10 @@ class Units:
             # A stream for each piece: the levels of its categories are its own.
             given = pa.ipc.open_stream(self._spool).read_all()
             yield given.column(0).to_pylist(), given
+
+    def lines(self, *rows: int) -> list[int]:
+        """Return the lines that rows of data have in the file."""
+        return self._source.lines(np.array(rows, dtype=np.int64)).tolist()
 
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, where it is not the one they were checked by.
@@ -109,16 +113,21 @@ def _refuse_unfit_ids(
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
-    """Raise all problems of a file at once, with the places that its rows have in it."""
-    found: list[Any] = list(problems.found)
-    if source.ragged:
-        places = source.rows(np.array([row for row, _, _ in found], dtype=np.int64))
-        found = [(int(place), *rest) for place, (_, *rest) in zip(places, found, strict=True)]
-        found.extend(source.ragged)
+    """Raise all problems of a file at once, with the lines that its rows have in it."""
+    rows = np.array([row for row, _, _ in problems.found], dtype=np.int64)
+    found = _in_lines(source, problems.found, source.rows(rows))
+    ragged = np.array([row for row, _, _ in source.ragged], dtype=np.int64)
+    found.extend(_in_lines(source, source.ragged, ragged))
     if empty and not found:
         found.append((0, "", "the file has no rows"))
     if found:
         raise InvalidFileError(source.name, sorted(found), NOTHING)
+
+
+def _in_lines(source: Source, problems: list[Problem], rows: Integers) -> list[Problem]:
+    """Return problems by the lines of their rows; those of the header or the whole stay so."""
+    lines = np.where(rows > 0, source.lines(rows), 0).tolist()
+    return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]  # type: ignore[misc]
 
 
 def plain_forms(ids: list[str]) -> list[str]:
@@ -177,7 +186,8 @@ def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int
         for each in ids:
             if row in suspects:
                 if each in seen:
-                    found.append((row + 1, unit, f"repeats the id {each!r} of row {seen[each]:,}"))
+                    [line] = units.lines(seen[each])
+                    found.append((row + 1, unit, f"repeats the id {each!r} of line {line:,}"))
                 seen.setdefault(each, row + 1)
             row += 1
     return found

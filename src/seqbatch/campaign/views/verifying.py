@@ -77,14 +77,12 @@ def verify(
     store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
 ) -> Verified:
     """Check one campaign from end to end, and against a seal where one is given."""
-    deleted = _tombstones(store)
     with store.read(name) as reader:
-        found = _Verifying(reader).run()
-        found = replace(found, findings=(*deleted, *found.findings))
-        if seal is None:
-            return found
-        cut = [Finding(seal.event, "seal", text) for text in broken(reader, seal, signer=signer)]
-        return replace(found, findings=(*found.findings, *cut))
+        found, cut = _Verifying(reader).run(), []
+        if seal is not None:
+            said = broken(reader, seal, signer=signer)
+            cut = [Finding(seal.event, "seal", text) for text in said]
+    return replace(found, findings=(*_tombstones(store), *found.findings, *cut))
 
 
 def _tombstones(store: Store) -> list[Finding]:

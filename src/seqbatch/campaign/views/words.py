@@ -108,7 +108,11 @@ def remarks(status: "Status") -> list[str]:
             "Held rows so far (resubmitted rows count again): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
-    return [*said, f"State {status.state}"]
+    return [
+        *said,
+        "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
+        f"in): {status.state}",
+    ]
 
 
 def events_table(name: str, events: list[Event]) -> Table:
