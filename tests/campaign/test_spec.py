@@ -54,8 +54,9 @@ def test_a_good_one():
     ('"learn"', '"guess"', "features.numeric.age: must be 'learn' or 'raw'; received", 7),
     ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: must be at least 1; received 0", 12),
-    ("sizes = [10, 20]", "calendar = true", "calendar waves need waves", 11),
-    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 11),
+    ("sizes = [10, 20]", "calendar = true", "grid: calendar waves need waves", 12),
+    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 13),
+    ("randomised = 0.1", "floor = 0.6", "\n  floor must be at most 1 / 2", 3),
     ('column = "visit"', 'direction = "max"', "reward.column: is missing; set it", 4),
 ])  # fmt: skip
 def test_messages_quote_the_offending_line(old, new, label, line):

@@ -20,8 +20,10 @@ MOST_FILES = 50
 STORE = "campaigns.db"
 
 
-def next_command(campaign: "Campaign", store: str) -> str:
-    """Return the command that comes next for a campaign.
+def next_command(campaign: "Campaign", store: str) -> str | None:
+    """Return the command that comes next for a campaign; None where that cannot be said.
+
+    What was done is done: a folder or a store that cannot be read now is for the next call to name.
 
     Parameters
     ----------
@@ -30,6 +32,13 @@ def next_command(campaign: "Campaign", store: str) -> str:
     store
         Its store, as it was typed.
     """
+    try:
+        return command(*_words(campaign), store=store)
+    except (SeqbatchError, OSError):
+        return None
+
+
+def _words(campaign: "Campaign") -> list[str]:
     now, step = campaign.situation(), campaign.next_step()
     words = [step, now.name]
     if step == "assign":
@@ -40,7 +49,7 @@ def next_command(campaign: "Campaign", store: str) -> str:
         words.append(_outcomes_file(campaign, now) or "outcomes.csv")
     elif step == "report":
         words += ["--out", _new_file(now.name, None, ".html")]
-    return command(*words, store=store)
+    return words
 
 
 def command(*words: str, store: str) -> str:
@@ -65,9 +74,11 @@ def _units_file(now: "Situation") -> str | None:
 
 def _outcomes_file(campaign: "Campaign", now: "Situation") -> str | None:
     """Return a file of this folder that has outcomes, and came after the last event."""
-    last = datetime.fromisoformat(campaign.events()[-1].at).timestamp()
+    with campaign.store.read(now.name) as reader:
+        last = reader.last_event()
+    since = datetime.fromisoformat(last.at).timestamp() if last else 0.0
     wanted = {now.spec.unit, _outcome(now)}
-    return _found(lambda names: wanted <= names and "probability" not in names, since=last)
+    return _found(lambda names: wanted <= names and "probability" not in names, since=since)
 
 
 def _outcome(now: "Situation") -> str:

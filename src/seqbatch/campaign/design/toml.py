@@ -84,11 +84,14 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
         every = error.errors(include_url=False)
         for found in every[:SHOWN]:
             place = tuple(part for part in found["loc"] if part not in FORMS)
-            label = ".".join(str(part) for part in place) or "the whole"
             said = reason(found, _settings())
+            line = _line_of(text, place)
+            if found["type"] == "value_error":
+                line = _line_of_words(text, place, said) or line
+            label = f"{'.'.join(str(part) for part in place)}: " if place else ""
             if new := RENAMED.get(str(place[0])) if place else None:
                 said = f"it is called {new} now; rename it"
-            problems.append(f"  {label}: {said}{_quoted(text, _line_of(text, place))}")
+            problems.append(f"  {label}{said}{_quoted(text, line)}")
         more = max(len(every) - SHOWN, 0)
         raise _refusal(name, list(dict.fromkeys(problems)), more=more) from None
 
@@ -173,6 +176,16 @@ def _line_of(text: str, place: tuple[Any, ...]) -> int:
         if common > depth:
             best, depth = number, common
     return best
+
+
+def _line_of_words(text: str, place: tuple[Any, ...], said: str) -> int:
+    """Return the line of the first setting within a place that a message names, 0 where none is."""
+    lines = {key: number for number, key in _keys(text)}
+    within = tuple(str(part) for part in place)
+    for word in re.findall(r"[\w.-]+", said):
+        if line := lines.get((*within, *word.split("."))):
+            return line
+    return 0
 
 
 @lru_cache(maxsize=1)

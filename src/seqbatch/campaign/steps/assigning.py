@@ -261,11 +261,15 @@ class Assigning:
 
     def _refuse_overflow(self) -> None:
         if self._over and not self.partial:
+            advice = "The wave is full: record its outcomes and close it, then assign the others."
+            if self.now.left:
+                advice = (
+                    "Hand over fewer; or draw as many as fit from the list (draw=True), which is "
+                    "fair whatever its order; or take the first ones that fit (partial=True)."
+                )
             raise CampaignStateError(
                 f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
-                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. "
-                "Hand over fewer; or draw as many as fit from the list (draw=True), which is fair "
-                "whatever its order; or take the first ones that fit (partial=True)."
+                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. {advice}"
             )
 
     def _finish(self) -> int | None:
@@ -343,7 +347,7 @@ def assign(
 def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:
     if draw and partial:
         raise InvalidArgumentError(
-            "draw", "left out with partial=True", True,
+            "draw", "left out with partial=True", "both",
             "Units are drawn from the whole list, or the first ones that fit are taken.",
         )  # fmt: skip
     if draw and rest is not None:
