@@ -73,7 +73,7 @@ def test_the_control_is_retired_by_force_alone(store):
 
 def test_the_floor_that_keeps_the_control_is_dropped_by_force_alone(store):
     campaign = small(store, control="a", floor=0.1)
-    with pytest.raises(InvalidArgumentError, match="gives units the control 'a'; received 0.0"):
+    with pytest.raises(InvalidArgumentError, match=r"gives units the control 'a'; received 0\.0"):
         campaign.amend(reason="no more", floor=0.0)
     campaign.amend(reason="no more", floor=0.0, force=True)
 
@@ -84,7 +84,8 @@ KEPT = [
     {"grid": {"sizes": [300]}},
 ]  # fmt: skip
 LOST = [
-    {}, {"policy": {"kind": "ThompsonSampling"}}, {"policy": {"kind": "EpsilonGreedy", "epsilon": 0}},
+    {}, {"policy": {"kind": "ThompsonSampling"}},
+    {"policy": {"kind": "EpsilonGreedy", "epsilon": 0}},
     {"policy": {"kind": "FixedAction", "action": 1}},
 ]  # fmt: skip
 

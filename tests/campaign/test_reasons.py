@@ -43,7 +43,7 @@ ODD = [
 ]  # fmt: skip
 #: What Pydantic and Python say, and we do not.
 FOREIGN = (
-    "Input should", "Field required", "Extra inputs", "Value error", "valid string", "valid integer",
+    "Input should", "Field required", "Extra inputs", "Value error", "valid string", "valid int",
     "unable to", "pydantic", "Traceback", "__init__", "argument '", "codec", "Errno",
 )  # fmt: skip
 
@@ -160,7 +160,9 @@ def test_no_parameter_of_a_policy_is_refused_by_python(kind):
 
 
 def test_policies_and_plans_name_what_they_have():
-    with pytest.raises(InvalidArgumentError, match=r"parameters of SBPE \(first, .*; received 'no'"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"parameters of SBPE \(first, .*; received 'no'"
+    ):
         registry.make("SBPE", no=3)
     with pytest.raises(InvalidArgumentError, match=r"parameters of Oracle .* no 'theta'"):
         registry.make("Oracle")

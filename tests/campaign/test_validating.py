@@ -69,7 +69,7 @@ def test_what_cannot_be_looked_at_is_said(scratch, tmp_path):
     assert found.unchecked == ("outcomes.csv: the ids of units must be right first",)
 
 
-def test_both_files_may_be_wrong(scratch, tmp_path):
+def test_both_files_may_be_wrong(scratch):
     frame = units(20).with_columns(age=pl.lit("old"))
     rows = pl.DataFrame({"id": ["000000"], "visits": [1.0]})
     found = validate(SPEC, frame, rows, scratch=scratch)

@@ -14,13 +14,12 @@ from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SEQBATCH_STORE", raising=False)
     Path("my spec.toml").write_text(SPEC, encoding="utf-8")
     units(150).write_csv("every body.csv")
-    return tmp_path
 
 
 def run(line, code=0):
@@ -38,9 +37,10 @@ def pasted(result):
     return last.removeprefix("Next: ")
 
 
-def test_a_campaign_by_pasting_what_is_said(folder):
+def test_a_campaign_by_pasting_what_is_said():
     """Also with a store of its own, and names that a shell would take apart."""
-    line, seen = "seqbatch campaign validate 'my spec.toml' 'every body.csv' --store 'my store.db'", []
+    line = "seqbatch campaign validate 'my spec.toml' 'every body.csv' --store 'my store.db'"
+    seen = []
     while "report" not in line:
         line = pasted(run(line))
         seen.append(shlex.split(line)[2])
@@ -58,7 +58,7 @@ def test_a_campaign_by_pasting_what_is_said(folder):
     assert Path("spring.html").exists()
 
 
-def test_status_names_files_that_are_there(folder):
+def test_status_names_files_that_are_there():
     run("seqbatch campaign create 'my spec.toml'")
     assign = pasted(run("seqbatch campaign status spring"))
     said = "seqbatch campaign assign spring 'every body.csv' --draw --out assignments.csv"
@@ -74,7 +74,7 @@ def test_status_names_files_that_are_there(folder):
     assert json.loads(run("seqbatch campaign status spring --json").stdout)["next"]
 
 
-def test_json_has_it_too(folder):
+def test_json_has_it_too():
     created = json.loads(run("seqbatch campaign create 'my spec.toml' --json").stdout)
     assigned = json.loads(run(f"{created['next']} --json").stdout)
     assert assigned["next"] == "seqbatch campaign record spring outcomes.csv"
@@ -82,7 +82,7 @@ def test_json_has_it_too(folder):
     assert init["next"] == "seqbatch campaign validate new.toml 'every body.csv'"
 
 
-def test_calendar_waves_are_not_drawn(folder):
+def test_calendar_waves_are_not_drawn():
     text = SPEC.replace("sizes = [60, 40]", "calendar = true\nwaves = 2\nunits = 100")
     Path("my spec.toml").write_text(text, encoding="utf-8")
     line = pasted(run("seqbatch campaign create 'my spec.toml'"))
@@ -90,7 +90,7 @@ def test_calendar_waves_are_not_drawn(folder):
     assert pasted(run(line)) == "seqbatch campaign record spring outcomes.csv"
 
 
-def test_a_store_of_the_environment_is_not_repeated(folder, monkeypatch):
+def test_a_store_of_the_environment_is_not_repeated(monkeypatch):
     monkeypatch.setenv("SEQBATCH_STORE", "elsewhere.db")
     assert "--store" not in pasted(run("seqbatch campaign create 'my spec.toml'"))
     assert command("close", "x", store="campaigns.db") == "seqbatch campaign close x"
@@ -101,7 +101,7 @@ def test_no_password_is_repeated():
     assert said == "seqbatch campaign close x --store postgresql://ann:...@host:5432/db"
 
 
-def test_what_is_done_is_done_although_the_next_step_is_not_known(folder, monkeypatch):
+def test_what_is_done_is_done_although_the_next_step_is_not_known(monkeypatch):
     run("seqbatch campaign create 'my spec.toml'")
 
     def unreadable(_path):

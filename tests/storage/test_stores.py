@@ -203,7 +203,7 @@ def test_tables_are_append_only(store, table):
         statements.append(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
     for statement in statements:
         # What other rows point to is refused for that, too.
-        refused = pytest.raises(sa.exc.DBAPIError, match="append-only|is still referenced")
+        refused = pytest.raises(sa.exc.DBAPIError, match=r"append-only|is still referenced")
         with refused, store._engine.begin() as raw:
             raw.execute(sa.text(statement))
 

@@ -77,8 +77,8 @@ class Amending:
             raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
         if self.now.finished:
             raise CampaignStateError(
-                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) are "
-                "closed, and there is nothing to end early."
+                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
+                "are closed, and there is nothing to end early."
             )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 

@@ -80,10 +80,10 @@ def begun(payload: dict[str, Any]) -> Situation:
         )
     if not keeps_control(now):
         raise InvalidSpecError(
-            f"control: after the first wave nothing makes sure that any unit gets "
-            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised (such "
-            f"as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: every "
-            f"action has at least that probability); or leave control out."
+            "control: after the first wave nothing makes sure that any unit gets "
+            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
+            "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
+            "every action has at least that probability); or leave control out."
         )
     return now
 

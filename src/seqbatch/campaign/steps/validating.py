@@ -1,7 +1,7 @@
 """Try a spec and files out: what create, assign and record would say, and nothing is kept.
 
-All is done in a store that is thrown away. The first wave is made large enough for the whole file of
-units, so that outcomes of any of them can be judged.
+All is done in a store that is thrown away. The first wave is made large enough for the whole file
+of units, so that outcomes of any of them can be judged.
 """
 
 from collections.abc import Callable, Mapping

@@ -48,7 +48,7 @@ class Units:
 
     def lines(self, *rows: int) -> list[int]:
         """Return the lines that rows of data have in the file."""
-        return self._source.lines(np.array(rows, dtype=np.int64)).tolist()
+        return [int(line) for line in self._source.lines(np.array(rows, dtype=np.int64))]
 
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, where it is not the one they were checked by.
@@ -127,7 +127,7 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
 def _in_lines(source: Source, problems: list[Problem], rows: Integers) -> list[Problem]:
     """Return problems by the lines of their rows; those of the header or the whole stay so."""
     lines = np.where(rows > 0, source.lines(rows), 0).tolist()
-    return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]  # type: ignore[misc]
+    return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]
 
 
 def plain_forms(ids: list[str]) -> list[str]:
