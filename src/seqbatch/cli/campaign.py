@@ -1,5 +1,6 @@
 """The commands that run a campaign: create, assign, record, close, amend, abort."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -287,22 +288,50 @@ def init(
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    actions: Annotated[
+        str, typer.Option(help="What can be done to a unit, parted by commas.")
+    ] = "nothing,offer A,offer B",
+    control: Annotated[
+        str | None,
+        typer.Option(help="The action that others are compared with (default: the first)."),
+    ] = None,
+    reward: Annotated[
+        str, typer.Option(help="The column of the outcome file to learn from.")
+    ] = "outcome",
+    waves: Annotated[
+        int | None, typer.Option(help="How many waves (default: 3, or by plan).")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Let the planner find the sizes.")] = False,
+    total: Annotated[
+        int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
+    ] = None,
     file_format: Format = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec to start from.
+    """Write a commented spec that a file of units can use as it is.
 
-    Example: seqbatch campaign init units.csv --out spec.toml
+    Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign.design.template import write_spec
 
-        write_spec(out, units, name=name, file_format=file_format, force=force)
+        made = write_spec(
+            out, units, file_format=file_format, force=force, name=name, control=control,
+            actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
+            units_in_all=total, plan=plan,
+        )  # fmt: skip
+    following = shlex.join(["seqbatch", "campaign", "create", str(out)])
     if as_json:
-        dump({"out": str(out)})
-    else:
-        say(f"Wrote {out}. Edit it, then: seqbatch campaign create {out}")
+        columns = [asdict(column) for column in made.draft.columns]
+        unit, sizes = list(made.draft.unit), list(made.sizes)
+        dump({"out": str(out), "unit": unit, "sizes": sizes, "columns": columns, "next": following})
+        return
+    if made.draft.origin:
+        title = f"What became of the columns of {made.draft.origin}"
+        rows = [(each.column, each.became, each.why) for each in made.draft.columns]
+        show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
+    say(f"Wrote {out}. Read it, answer its questions, then: {following}")
 
 
 @app.command()

@@ -1,0 +1,138 @@
+"""How the numbers of a column are spelled: the examples of formats that fit every one of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.design.number_format import NumberFormat, plain
+from seqbatch.campaign.tables.columns import read_numbers
+from seqbatch.core.arrays import Floats
+
+#: Values that are looked at first: most columns of text are told from numbers by these.
+FEW = 500
+#: What the digits may look like, by thousands and decimals.
+MARKED = ("1234.56", "1234,56", "1,234.56", "1.234,56", "1 234,56", "1 234.56", "1'234.56")
+#: What is no currency and no unit of measure: digits, marks, signs.
+DIGITS = r"[\d\s.,'’()+%−-]"
+#: What may stand beside a number; other words make it a name, as in "House 12".
+BESIDE = frozenset((
+    "€", "$", "£", "¥", "₹", "us$", "a$", "c$", "r$", "zł", "kč", "kr", "ft", "fr", "eur", "euro",
+    "usd", "gbp", "chf", "jpy", "cny", "inr", "sek", "nok", "dkk", "pln", "czk", "huf", "try",
+    "brl", "mxn", "aud", "cad", "nzd", "zar", "kg", "g", "km", "m", "cm", "mm", "l", "ml", "h",
+    "min", "s", "pts", "stk", "st", "pcs",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Spelling:
+    """A way to read a column as numbers.
+
+    Parameters
+    ----------
+    example
+        The format of a spec; "" for plain numbers.
+    numbers
+        The distinct values, read in this way.
+    """
+
+    example: str
+    numbers: Floats
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether a comma parts the decimals."""
+        return bool(self.example) and NumberFormat.of(self.example).decimal == ","
+
+
+def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
+    """Return the ways to read distinct texts as numbers, with different results; often one.
+
+    Parameters
+    ----------
+    texts
+        The distinct values of a column, without those that mean that one is missing.
+
+    Examples
+    --------
+    >>> [found.example for found in spellings(pa.array(["1.234,50 EUR", "12,00 EUR", "7-"]))]
+    ['1.234,56 EUR-']
+    >>> [found.example for found in spellings(pa.array(["1,234", "999"]))]
+    ['1234,56', '1,234.56']
+    """
+    found: list[Spelling] = []
+    few = texts[:FEW]
+    for example in ("", *_examples(texts)):
+        if not _fits(few, example) or not _fits(texts, example):
+            continue
+        numbers = _read(texts, example)
+        if not any(np.array_equal(numbers, other.numbers) for other in found):
+            found.append(Spelling(example, numbers))
+    return tuple(found)
+
+
+def share_of_numbers(texts: pa.Array) -> float:
+    """Return the share of the first few distinct texts that some one format fits."""
+    few = texts[:FEW]
+    examples = ("", *MARKED)
+    return max(1 - len(_wrong(few, example)) / max(len(few), 1) for example in examples)
+
+
+def currencies(texts: pa.Array) -> list[str]:
+    """Return what stands beside the digits, each text once."""
+    beside = pl.Series(texts).str.replace_all(DIGITS, "")
+    return sorted(text for text in beside.unique().to_list() if text)
+
+
+def in_words(example: str) -> str:
+    """Return what a format means, for a comment."""
+    if not example:
+        return ""
+    form = NumberFormat.of(example)
+    names = {".": "dot", ",": "comma", " ": "space", "'": "apostrophe"}
+    parts = [f"decimal {names[form.decimal]}"] if form.decimal == "," else []
+    parts += [f"a {names[form.thousands]} between thousands"] if form.thousands else []
+    parts += ["a percent sign (divided by 100)"] if form.percent else []
+    parts += ["minus behind the number"] if form.trailing else []
+    parts += ["brackets for negative numbers"] if form.brackets else []
+    parts += [f"with {form.currency}"] if form.currency else []
+    return ", ".join(parts)
+
+
+def _examples(texts: pa.Array) -> list[str]:
+    """Return the formats that may fit, by the signs that are in the texts."""
+    beside = currencies(texts[:FEW])
+    if len(beside) > 1 or len(beside := currencies(texts)) > 1:
+        return []
+    if beside and beside[0].lower() not in BESIDE:
+        return []
+    currency = f" {plain(beside[0])}" if beside else ""
+    percent = " %" if _any(texts, "%") else ""
+    trailing = "-" if _any(texts, r"\d[^\d]*[-−]\s*[^\d]*$") else ""
+    made = [f"{digits}{percent}{currency}{trailing}" for digits in MARKED]
+    return [f"({example})" for example in made] if _any(texts, r"\(") else made
+
+
+def _any(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _form(example: str) -> NumberFormat | None:
+    return NumberFormat.of(example) if example else None
+
+
+def _fits(texts: pa.Array, example: str) -> bool:
+    return not _wrong(texts, example)
+
+
+def _wrong(texts: pa.Array, example: str) -> dict[int, str]:
+    try:
+        return read_numbers(texts, form=_form(example)).wrong
+    except ValueError:  # a unit of measure that no format can have
+        return dict.fromkeys(range(len(texts)), "")
+
+
+def _read(texts: pa.Array, example: str) -> Floats:
+    return read_numbers(texts, form=_form(example)).values
