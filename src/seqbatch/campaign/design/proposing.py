@@ -21,7 +21,7 @@ from seqbatch.display import counted, number
 Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
 
 #: A category gets an indicator for each of this many levels at most, ...
-MOST_LEVELS = 20
+MOST_LEVELS = 50
 #: ... if these levels have this share of its units; else its levels are hashed into `CELLS`.
 COVERED, CELLS = 0.8, 16
 #: Text of more characters than this, on average, is no category; nor is a longer level.

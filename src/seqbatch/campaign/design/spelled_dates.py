@@ -82,6 +82,7 @@ def date_spellings(name: str, texts: pa.Array) -> tuple[DateSpelling, ...]:
     formats = [day + time for day in DAYS for time in TIMES]
     if NAMED.search(name):
         formats.append(COMPACT)
+    formats = [way for way in formats if re.match(_shape(way), text[0])]
     ways = [way for way in formats if _fits(few, way) and _fits(text, way)]
     # Three letters are a short name of a month and, in May, its full name too.
     return tuple(DateSpelling(way) for way in ways if way.replace("%B", "%b") not in ways or

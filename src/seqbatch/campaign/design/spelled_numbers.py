@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,8 @@ FEW = 500
 MARKED = ("1234.56", "1234,56", "1,234.56", "1.234,56", "1 234,56", "1 234.56", "1'234.56")
 #: What is no currency and no unit of measure: digits, marks, signs.
 DIGITS = r"[\d\s.,'’()+%−-]"
+#: Digits whose mark parts thousands or decimals: three follow it, and no single zero is before it.
+UNCLEAR = r"^[^\d.,]*[1-9]\d{0,2}[.,]\d{3}[^\d.,]*$"
 #: What may stand beside a number; other words make it a name, as in "House 12".
 BESIDE = frozenset((
     "€", "$", "£", "¥", "₹", "us$", "a$", "c$", "r$", "zł", "kč", "kr", "ft", "fr", "eur", "euro",
@@ -62,22 +63,35 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
     >>> [found.example for found in spellings(pa.array(["1,234", "999"]))]
     ['1234,56', '1,234.56']
     """
-    found: list[Spelling] = []
-    few = texts[:FEW]
+    found: dict[bool, Spelling] = {}
+    unclear = _is_unclear(texts)
     for example in ("", *_examples(texts)):
-        if not _fits(few, example) or not _fits(texts, example):
+        form = NumberFormat.of(example) if example else None
+        comma = form is not None and form.decimal == ","
+        # Formats of the same decimal mark that fit all texts read the same numbers.
+        if comma in found or (found and not unclear) or _wrong(texts[:FEW], form):
             continue
-        numbers = _read(texts, example)
-        if not any(np.array_equal(numbers, other.numbers) for other in found):
-            found.append(Spelling(example, numbers))
-    return tuple(found)
+        read = read_numbers(texts, form=form)
+        if not read.wrong:
+            found[comma] = Spelling(example, read.values)
+    return tuple(found.values())
+
+
+def _is_unclear(texts: pa.Array) -> bool:
+    """Say whether the marks may part thousands as well as decimals, as in 1,234, in every text."""
+    if not pa.types.is_string(texts.type):
+        return False
+    marked = texts.filter(pc.match_substring_regex(texts, "[.,]"))
+    if not len(marked) or not pc.all(pc.match_substring_regex(marked[:FEW], UNCLEAR)).as_py():
+        return False
+    return bool(pc.all(pc.match_substring_regex(marked, UNCLEAR)).as_py())
 
 
 def share_of_numbers(texts: pa.Array) -> float:
     """Return the share of the first few distinct texts that some one format fits."""
     few = texts[:FEW]
-    examples = ("", *MARKED)
-    return max(1 - len(_wrong(few, example)) / max(len(few), 1) for example in examples)
+    forms = (None, *(NumberFormat.of(example) for example in MARKED))
+    return max(1 - len(_wrong(few, form)) / max(len(few), 1) for form in forms)
 
 
 def currencies(texts: pa.Array) -> list[str]:
@@ -119,20 +133,5 @@ def _any(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _form(example: str) -> NumberFormat | None:
-    return NumberFormat.of(example) if example else None
-
-
-def _fits(texts: pa.Array, example: str) -> bool:
-    return not _wrong(texts, example)
-
-
-def _wrong(texts: pa.Array, example: str) -> dict[int, str]:
-    try:
-        return read_numbers(texts, form=_form(example)).wrong
-    except ValueError:  # a unit of measure that no format can have
-        return dict.fromkeys(range(len(texts)), "")
-
-
-def _read(texts: pa.Array, example: str) -> Floats:
-    return read_numbers(texts, form=_form(example)).values
+def _wrong(texts: pa.Array, form: NumberFormat | None) -> dict[int, str]:
+    return read_numbers(texts, form=form).wrong
