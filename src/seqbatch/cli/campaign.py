@@ -151,6 +151,10 @@ def assign(
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
         lines.append(f"{shares}; {result.randomised:,} of them randomised.")
+    if result.clipped:
+        from seqbatch.campaign.views.words import clipped_text
+
+        lines.append(f"{clipped_text(result.clipped)}.")
     if result.left_over:
         lines.append(f"{result.left_over:,} units did not fit in this wave; written to {rest}.")
     if result.left:

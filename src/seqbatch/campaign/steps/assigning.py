@@ -1,5 +1,6 @@
 """Assign the units of a checked file: decide for the new ones, answer for all."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class Assigned:
         How many of the units assigned now got each action.
     randomised
         How many of them got an action drawn uniformly at random.
+    clipped
+        How many of their values were moved to a bound, by column, where any were.
     event
         The number of the event; None where nothing was new.
     table
@@ -67,6 +70,7 @@ class Assigned:
     left: int | None
     actions: dict[str, int]
     randomised: int
+    clipped: dict[str, int]
     event: int | None
     table: pa.Table | None = None
     warnings: tuple[str, ...] = ()
@@ -104,6 +108,7 @@ class Assigning:
         self._hashes: list[str] = []
         self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
+        self._clipped: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
 
     def run(
@@ -152,6 +157,7 @@ class Assigning:
             left=None if left is None else left - self._new,
             actions=dict(zip(names, self._counts.tolist(), strict=True)),
             randomised=self._randomised,
+            clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
             warnings=checked.warnings,
@@ -227,6 +233,7 @@ class Assigning:
         self._new += len(units)
         self._counts += np.bincount(decided.actions, minlength=len(self._counts))
         self._randomised += int(decided.randomised.sum())
+        self._clipped.update(self.now.encoder(wave=self.now.wave).clipped(given))
         return decided
 
     def _spill(self, source: Source, rest: Writer) -> None:
@@ -260,6 +267,7 @@ class Assigning:
                 "left_over": self._over,
                 "randomised": self._randomised,
                 "actions": dict(zip(names, self._counts.tolist(), strict=True)),
+                **({"clipped": dict(self._clipped)} if self._clipped else {}),
             },
             payload={"wave": self.now.wave, "chunks": len(self._hashes)},
             rows=self._hashes,
