@@ -6,9 +6,11 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import unlikely_id
 from seqbatch.campaign.design.spec import RESERVED
+from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Floats, Integers
 
 #: Columns that are tried as the first of a pair.
@@ -47,7 +49,9 @@ def _may_tell(column: Column) -> bool:
     kind = column.values.type
     texty = pa.types.is_string(kind) or pa.types.is_integer(kind)
     named = column.name not in RESERVED and 0 < len(column.name) <= 200
-    return texty and named and not column.missing
+    if not texty or not named or column.missing:
+        return False
+    return int(text_bytes(column.values).max(initial=0)) <= LONGEST_ID
 
 
 def _pair(usable: list[Column]) -> list[Column]:

@@ -175,7 +175,7 @@ def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Co
         codes.append(anew[own])
         start = end
     words = {
-        str(values[place]).strip(): int(counts[place + 1])
+        str(values[place]): int(counts[place + 1])
         for place in np.flatnonzero(~kept[:-1]).tolist()
         if pa.types.is_string(values.type) and str(values[place]).strip()
     }

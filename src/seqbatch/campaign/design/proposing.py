@@ -15,6 +15,7 @@ from seqbatch.campaign.design.spelled_dates import share_of_dates
 from seqbatch.campaign.design.spelled_numbers import BESIDE, currencies, in_words, share_of_numbers
 from seqbatch.campaign.design.ways import Habits, Ways, chosen_date, chosen_number
 from seqbatch.campaign.design.written import quoted, value
+from seqbatch.campaign.tables.booleans import read_booleans
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted, number
 
@@ -32,10 +33,8 @@ LEAST = 20
 TAIL = 50
 #: Where this share of values fits a format, the others are mistakes.
 MOSTLY = 0.8
-#: Booleans in words, in lower case.
-YES_OR_NO = frozenset((
-    "true", "false", "yes", "no", "y", "n", "t", "f", "1", "0", "on", "off",
-))  # fmt: skip
+#: More spellings of yes and no than this are not looked at.
+MOST_SPELLINGS = 8
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,11 @@ def _useless(column: Column) -> str:
 
 
 def _is_boolean(column: Column) -> bool:
-    if pa.types.is_boolean(column.values.type):
-        return True
-    if column.distinct != 2 or _is_float(column):
+    """Say whether there are a yes and a no, and nothing else."""
+    if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
         return False
-    return {text.lower() for text in column.texts.to_pylist()} <= YES_OR_NO
+    read = read_booleans(column.values)
+    return not read.wrong and len(set(read.values.tolist())) == 2
 
 
 def _boolean(column: Column) -> Proposal:
@@ -198,9 +197,11 @@ def _categorical(column: Column) -> Proposal:
     order = column.by_count[:MOST_LEVELS]
     order = order[column.counts[order] >= least]
     covered = int(column.counts[order].sum())
+    gaps = column.missing > sum(column.words.values())
     if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
         many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
-        return Proposal(column.name, "categorical", f"{{hash = {CELLS}}}", many)
+        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if gaps else {})
+        return Proposal(column.name, "categorical", value(rules), many)
     levels = [str(column.values[place].as_py()) for place in order.tolist()]
     # What often means that nothing is known is a level like others where it is written out.
     levels += [text for text, count in column.words.items() if count >= least]
@@ -211,7 +212,7 @@ def _categorical(column: Column) -> Proposal:
     why = [f"{counted(column.distinct, 'level')}, the most frequent first"]
     if column.distinct > len(order):
         why.append(f"{counted(column.present - covered, 'row')} of rarer ones go to other")
-    if column.missing > sum(column.words.values()):
+    if gaps:
         settings["missing"] = "level"
         why.append(f"{_missing(column)} a level of their own")
     return Proposal(column.name, "categorical", value(settings), _joined(*why))

@@ -2,13 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.design.date_format import ISO, cell_pattern
+from seqbatch.campaign.tables.dates import read_dates
 from seqbatch.core.arrays import Floats
 
 #: Values that are looked at first: most columns of text are told from dates by these.
@@ -20,17 +20,15 @@ DAYS = (
     "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d. %B %Y", "%d %b %y",
 )  # fmt: skip
 #: Ways to spell a time of day behind it.
-TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", "T%H:%M:%S")
-#: What the parts of a format look like in a cell.
-PARTS = {
-    "%d": r"\d{1,2}", "%m": r"\d{1,2}", "%Y": r"\d{4}", "%y": r"\d{2}", "%b": "[A-Za-z]{3}",
-    "%B": "[A-Za-z]{3,9}", "%H": r"\d{1,2}", "%I": r"\d{1,2}", "%M": r"\d{2}", "%S": r"\d{2}",
-    "%p": "[AaPp][Mm]",
-}  # fmt: skip
-ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+TIMES = (
+    "", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S", "T%H:%M:%S",
+    " %H:%M:%S %z", " %H:%M:%S.%f",
+)  # fmt: skip
 #: Names of columns in which eight digits are a date.
 NAMED = re.compile(r"date|datum|day|since|seit|birth|geb|created|updated|_at$|_on$", re.IGNORECASE)
 COMPACT = "%Y%m%d"
+#: Years in which eight digits are a date.
+YEARS = r"^(19|20)\d{6}$"
 
 
 @dataclass(frozen=True)
@@ -47,22 +45,15 @@ class DateSpelling:
 
     @property
     def day_first(self) -> bool | None:
-        """Whether a day stands before its month; None where the format has month names or ISO."""
+        """Whether a day stands before its month; None where the format leaves no doubt."""
         if "%m" not in self.format or self.format.startswith("%Y"):
             return None
         return self.format.index("%d") < self.format.index("%m")
 
     def days(self, values: pa.Array) -> Floats:
         """Return the days of distinct values, counted from 1970."""
-        if pa.types.is_string(values.type):
-            text = pl.Series(pc.utf8_trim_whitespace(values))
-            if self.format == "iso":
-                found = text.str.slice(0, 10).str.to_date("%Y-%m-%d")
-            else:
-                found = _parsed(text, self.format).cast(pl.Date)
-        else:
-            found = pl.Series(values).cast(pl.Date)
-        return found.cast(pl.Int32).to_numpy().astype(np.float64)
+        days, _, _ = read_dates(values, form=self.format)
+        return days.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def date_spellings(name: str, texts: pa.Array) -> tuple[DateSpelling, ...]:
@@ -75,50 +66,26 @@ def date_spellings(name: str, texts: pa.Array) -> tuple[DateSpelling, ...]:
     >>> [way.format for way in date_spellings("seen", pa.array(["01/02/2024", "03/04/2024"]))]
     ['%m/%d/%Y', '%d/%m/%Y']
     """
-    text = pl.Series(texts)
-    few = text.head(FEW)
-    if few.str.contains(ISO).all():
-        return (DateSpelling("iso"),) if _is_iso(text) else ()
-    formats = [day + time for day in DAYS for time in TIMES]
-    if NAMED.search(name):
+    formats = [ISO, *(day + time for day in DAYS for time in TIMES)]
+    if NAMED.search(name) and _all(texts[:FEW], YEARS) and _all(texts, YEARS):
         formats.append(COMPACT)
-    formats = [way for way in formats if re.match(_shape(way), text[0])]
-    ways = [way for way in formats if _fits(few, way) and _fits(text, way)]
-    # Three letters are a short name of a month and, in May, its full name too.
-    return tuple(DateSpelling(way) for way in ways if way.replace("%B", "%b") not in ways or
-                 "%B" not in way)  # fmt: skip
+    formats = [way for way in formats if re.search(cell_pattern(way), texts[0].as_py())]
+    ways = [way for way in formats if _fits(texts[:FEW], way) and _fits(texts, way)]
+    # May is the short name of a month and its full name.
+    short = [way for way in ways if "%B" not in way]
+    return tuple(DateSpelling(way) for way in short or ways)
 
 
 def share_of_dates(texts: pa.Array) -> float:
-    """Return the share of the first few distinct texts that some format of a date fits."""
-    few = pl.Series(texts).head(FEW)
-    fits = few.str.contains(ISO)
-    for day in DAYS:
-        fits = fits | few.str.contains(_shape(day)[:-1])
-    return float(fits.mean() or 0.0)  # type: ignore[arg-type]
+    """Return the share of the first few distinct texts that look like dates of some format."""
+    shapes = [cell_pattern(way) for way in (ISO, *(day + time for day in DAYS for time in TIMES))]
+    fits = [any(re.search(shape, text) for shape in shapes) for text in texts[:FEW].to_pylist()]
+    return float(np.mean(fits)) if fits else 0.0
 
 
-def _is_iso(text: pl.Series) -> bool:
-    """Say whether days and times are such as there are."""
-    if not text.str.contains(ISO).all():
-        return False
-    days = text.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-    times = text.str.slice(11, 5).replace("", "00:00").str.to_time("%H:%M", strict=False)
-    return not (days.null_count() or times.null_count())
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _shape(way: str) -> str:
-    """Return the regular expression of cells in a format."""
-    return (
-        "^" + re.sub(r"%\w|[^%]", lambda part: PARTS.get(part[0]) or re.escape(part[0]), way) + "$"
-    )
-
-
-def _fits(text: pl.Series, way: str) -> bool:
-    return bool(text.str.contains(_shape(way)).all()) and not _parsed(text, way).null_count()
-
-
-def _parsed(text: pl.Series, way: str) -> Any:
-    if "%H" in way or "%I" in way:
-        return text.str.to_datetime(way, strict=False)
-    return text.str.to_date(way, strict=False)
+def _fits(texts: pa.Array, way: str) -> bool:
+    return not read_dates(texts, form=way)[2]

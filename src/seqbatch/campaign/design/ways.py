@@ -48,13 +48,14 @@ def ways_of(column: Column) -> Ways:
         return Ways(column)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return Ways(column, dates=(DateSpelling("iso"),))
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_floating(kind):
         return Ways(column, numbers=spellings(column.values))
-    if not column.is_text:
+    if not (column.is_text or pa.types.is_integer(kind)):
         return Ways(column)
     if dates := date_spellings(column.name, column.texts):
         return Ways(column, dates=dates)
-    return Ways(column, numbers=() if has_leading_zeros(column) else spellings(column.texts))
+    texts = column.texts if column.is_text else column.values
+    return Ways(column, numbers=() if has_leading_zeros(column) else spellings(texts))
 
 
 def has_leading_zeros(column: Column) -> bool:
