@@ -4,10 +4,10 @@ import re
 
 #: Words of names that columns of ids have.
 ID_WORDS = frozenset((
-    "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number", "email", "mail", "e-mail",
+    "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number",
 ))  # fmt: skip
 #: Parts of such names.
-WHOSE = re.compile(r"account|client|customer|kund|konto|member|patient|subject|unit|user")
+WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
 #: Words of names whose numbers count nothing: codes, which are categories.
 CODE_WORDS = frozenset((
     "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",

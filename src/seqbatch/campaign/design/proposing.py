@@ -12,7 +12,12 @@ from seqbatch.campaign.design.identifying import numbers_rows
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import is_code
 from seqbatch.campaign.design.spelled_dates import share_of_dates
-from seqbatch.campaign.design.spelled_numbers import BESIDE, currencies, in_words, share_of_numbers
+from seqbatch.campaign.design.spelled_numbers import (
+    currencies,
+    in_words,
+    is_amount,
+    share_of_numbers,
+)
 from seqbatch.campaign.design.ways import Habits, Ways, chosen_date, chosen_number
 from seqbatch.campaign.design.written import quoted, value
 from seqbatch.campaign.tables.booleans import read_booleans
@@ -170,7 +175,7 @@ def _mixed(column: Column, ways: Ways) -> str:
     if share_of_dates(column.texts) > MOSTLY:
         return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
     several = currencies(column.texts)
-    if len(several) > 1 and all(text.lower() in BESIDE for text in several):
+    if len(several) > 1 and all(is_amount(text) for text in several):
         return f"amounts in {', '.join(several)}; convert them to one currency or unit"
     if (
         share_of_numbers(column.texts) > MOSTLY

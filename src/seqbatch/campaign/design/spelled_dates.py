@@ -53,7 +53,8 @@ class DateSpelling:
     def days(self, values: pa.Array) -> Floats:
         """Return the days of distinct values, counted from 1970."""
         days, _, _ = read_dates(values, form=self.format)
-        return days.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.float64)
+        counted: Floats = days.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.float64)
+        return counted
 
 
 def date_spellings(name: str, texts: pa.Array) -> tuple[DateSpelling, ...]:

@@ -1,5 +1,6 @@
 """How the numbers of a column are spelled: the examples of formats that fit every one of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -18,12 +19,16 @@ MARKED = ("1234.56", "1234,56", "1,234.56", "1.234,56", "1 234,56", "1 234.56", 
 DIGITS = r"[\d\s.,'’()+%−-]"
 #: Digits whose mark parts thousands or decimals: three follow it, and no single zero is before it.
 UNCLEAR = r"^[^\d.,]*[1-9]\d{0,2}[.,]\d{3}[^\d.,]*$"
-#: What may stand beside a number; other words make it a name, as in "House 12".
-BESIDE = frozenset((
+#: Currencies, which stand before or behind a number, in lower case, ...
+CURRENCIES = frozenset((
     "€", "$", "£", "¥", "₹", "us$", "a$", "c$", "r$", "zł", "kč", "kr", "ft", "fr", "eur", "euro",
     "usd", "gbp", "chf", "jpy", "cny", "inr", "sek", "nok", "dkk", "pln", "czk", "huf", "try",
-    "brl", "mxn", "aud", "cad", "nzd", "zar", "kg", "g", "km", "m", "cm", "mm", "l", "ml", "h",
-    "min", "s", "pts", "stk", "st", "pcs",
+    "brl", "mxn", "aud", "cad", "nzd", "zar",
+))  # fmt: skip
+#: ... and measures, which stand behind it. Other words make a name of it, as in "House 12".
+MEASURES = frozenset((
+    "kg", "g", "km", "m", "cm", "mm", "l", "ml", "h", "min", "s", "pts", "stk", "Stk", "ST", "St",
+    "pcs", "PC",
 ))  # fmt: skip
 
 
@@ -65,15 +70,17 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
     """
     found: dict[bool, Spelling] = {}
     unclear = _is_unclear(texts)
-    for example in ("", *_examples(texts)):
+    for example in _examples(texts):
         form = NumberFormat.of(example) if example else None
         comma = form is not None and form.decimal == ","
         # Formats of the same decimal mark that fit all texts read the same numbers.
-        if comma in found or (found and not unclear) or _wrong(texts[:FEW], form):
+        if comma in found or _wrong(texts[:FEW], form):
             continue
         read = read_numbers(texts, form=form)
         if not read.wrong:
             found[comma] = Spelling(example, read.values)
+            if not unclear:
+                break
     return tuple(found.values())
 
 
@@ -100,6 +107,16 @@ def currencies(texts: pa.Array) -> list[str]:
     return sorted(text for text in beside.unique().to_list() if text)
 
 
+def is_amount(beside: str) -> bool:
+    """Say whether a text beside digits is a currency or a measure."""
+    return beside.lower() in CURRENCIES or beside in MEASURES
+
+
+def _stands_well(texts: pa.Array, beside: str) -> bool:
+    """Say whether a measure is behind the number everywhere: S12 is a code, 12 s are seconds."""
+    return beside.lower() in CURRENCIES or not _any(texts, r"^\s*[^\d\s(+-]")
+
+
 def in_words(example: str) -> str:
     """Return what a format means, for a comment."""
     if not example:
@@ -115,18 +132,21 @@ def in_words(example: str) -> str:
     return ", ".join(parts)
 
 
-def _examples(texts: pa.Array) -> list[str]:
-    """Return the formats that may fit, by the signs that are in the texts."""
+def _examples(texts: pa.Array) -> Iterator[str]:
+    """Yield the formats that may fit, by the signs that are in the texts; plain numbers first."""
+    yield ""
     beside = currencies(texts[:FEW])
     if len(beside) > 1 or len(beside := currencies(texts)) > 1:
-        return []
-    if beside and beside[0].lower() not in BESIDE:
-        return []
+        return
+    if beside and not (is_amount(beside[0]) and _stands_well(texts, beside[0])):
+        return
     currency = f" {plain(beside[0])}" if beside else ""
     percent = " %" if _any(texts, "%") else ""
     trailing = "-" if _any(texts, r"\d[^\d]*[-−]\s*[^\d]*$") else ""
-    made = [f"{digits}{percent}{currency}{trailing}" for digits in MARKED]
-    return [f"({example})" for example in made] if _any(texts, r"\(") else made
+    bracketed = _any(texts, r"\(")
+    for digits in MARKED:
+        example = f"{digits}{percent}{currency}{trailing}"
+        yield f"({example})" if bracketed else example
 
 
 def _any(texts: pa.Array, pattern: str) -> bool:
