@@ -50,7 +50,7 @@ def test_a_good_one():
     ('["none", "mail"]', '["none", "none"]', "told apart; repeated: none", 2),
     ("randomised = 0.1", "randomised = 1.5", "randomised: .* less than or equal to 1", 3),
     ("randomised = 0.1", "hold = 0.1", "hold: Extra inputs", 3),
-    ("sd = 2", "sd = 0", "features.numeric.spend.sd: .* greater than 0", 8),
+    ("sd = 2", "sd = 0", "features.numeric.spend.scale.sd: .* greater than 0", 8),
     ('"learn"', '"guess"', "features.numeric.age: .* 'learn' or 'raw'", 7),
     ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: .* greater than or equal to 1", 12),
@@ -72,8 +72,8 @@ def test_messages_quote_the_offending_line(old, new, label, line):
     ('["a", "b"]', "{hash = 0}", "features.categorical.zip.hash: .* greater than or equal to 1"),
     ('["a", "b"]', '"a"', r"features.categorical.zip: .* a list of levels, or {hash = 16}"),
     ('["a", "b"]', '["a", 1]', "features.categorical.zip.levels.1: .* valid string"),
-    ("{mean = 3, sd = 2}", "{mean = 3}", "features.numeric.spend.sd: Field required"),
-    ("{mean = 3, sd = 2}", "3", r'features.numeric.spend: .* "learn", "raw" or {mean = '),
+    ("{mean = 3, sd = 2}", "{mean = 3}", "features.numeric.spend.scale.sd: Field required"),
+    ("{mean = 3, sd = 2}", "3", r"features.numeric.spend: .* 'learn' or 'raw' or {mean = "),
     ('"learn"', '"guess"', "features.numeric.age: .* 'learn' or 'raw'"),
 ])  # fmt: skip
 def test_one_mistake_is_one_problem(old, new, label):
@@ -185,7 +185,8 @@ def test_a_declaration_inferred_from_units(tmp_path):
     text = starting_spec(tmp_path / "units.csv", name="two")
     spec = parse_spec(text)
     assert spec.unit == "id"
-    assert spec.features.numeric == {"age": "learn", "spend": "learn", "flag": "raw"}
+    scales = {name: rules.scale for name, rules in spec.features.numeric.items()}
+    assert scales == {"age": "learn", "spend": "learn", "flag": "raw"}
     assert spec.features.categorical["zip"].levels == ("rural", "urban")
     assert spec.features.categorical["city"].hash == 16
     assert spec.grid.sizes == (20, 20, 20)
@@ -215,7 +216,7 @@ def test_what_is_inferred_of_columns_that_are_not_plain(tmp_path, ending):
     spec = parse_spec(text)
     assert spec.unit == "customer"
     numeric = {"spend": "learn", "row": "learn", "age": "learn", "score": "raw"}
-    assert spec.features.numeric == numeric
+    assert {name: rules.scale for name, rules in spec.features.numeric.items()} == numeric
     assert '"age" = "learn"  # has missing values' in text
     assert list(spec.features.categorical) == ["region"]
     assert spec.features.categorical["region"].levels == ("north", "south")

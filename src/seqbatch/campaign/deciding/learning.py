@@ -244,7 +244,10 @@ def notes(now: Situation, state: Any) -> list[str]:
     determined, encoder = now.made_policy().determined(state), now.encoder()
     if determined is None or (determined == encoder.dim).all():
         return said
-    _, most = encoder.directions() or (encoder.dim, encoder.dim)
+    why = "too few outcomes, levels that nobody had, or columns that went together so far"
+    if (directions := encoder.directions()) is None:
+        why += "; or, which is harmless, an intercept beside all levels of a category"
+    most = encoder.dim if directions is None else directions[1]
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
         names = ["all actions"]
@@ -253,8 +256,8 @@ def notes(now: Situation, state: Any) -> list[str]:
             models = [name for name, own in zip(names, determined, strict=True) if own == rank]
             said.append(
                 f"the outcomes so far determine {rank} of the {most} directions of the model of "
-                f"{', '.join(models)}; the shortest solution is used until more outcomes come (too "
-                "few outcomes, levels that nobody had, or columns that went together so far)"
+                f"{', '.join(models)}; the shortest solution is used until more outcomes come "
+                f"({why})"
             )
     return said
 

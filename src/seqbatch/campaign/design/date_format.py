@@ -5,6 +5,8 @@ a timezone: nothing is moved from one day to another.
 """
 
 import re
+from datetime import datetime
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -22,6 +24,12 @@ PARTS = {
     "%H": r"\d{1,2}", "%I": r"\d{1,2}", "%M": r"\d{1,2}", "%S": r"\d{1,2}", "%f": r"\d{1,9}",
     "%p": r"[AaPp][Mm]", "%z": r"(?:Z|[+-]\d{2}:?\d{2})", "%%": "%",
 }  # fmt: skip
+#: Formats that are proposed for a cell that is not ISO, each alone and with a time of day.
+USUAL = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
+    "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%Y-%m-%d",
+)  # fmt: skip
+TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 #: A part of a format, or a character that means itself.
 TOKEN = re.compile(r"%.|[^%]", re.DOTALL)
 
@@ -44,6 +52,27 @@ def cell_pattern(form: str) -> str:
             pattern = pattern.replace(r"\d{1,2}", r"\d{2}")
         made.append(pattern)
     return f"^{''.join(made)}$"
+
+
+@lru_cache(maxsize=1024)
+def formats_for(cell: str) -> tuple[str, ...]:
+    """Return the usual formats that accept a cell; several where it does not tell which is meant.
+
+    >>> formats_for("31.12.2025"), formats_for("3/4/2025 9:30"), formats_for("soon")
+    (('%d.%m.%Y',), ('%d/%m/%Y %H:%M', '%m/%d/%Y %H:%M'), ())
+    """
+    forms = [day + time for day in USUAL for time in TIMES]
+    return tuple(form for form in forms if _spells_a_day(cell.strip()[:60], form))
+
+
+def _spells_a_day(cell: str, form: str) -> bool:
+    if not re.fullmatch(cell_pattern(form), cell):
+        return False
+    try:
+        datetime.strptime(cell, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _readable(form: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.date_format import ISO, cell_pattern
+from seqbatch.campaign.design.date_format import ISO, cell_pattern, formats_for
 from seqbatch.campaign.tables.columns import (
     every,
     is_text,
@@ -15,6 +15,9 @@ from seqbatch.campaign.tables.columns import (
     undictionaried,
 )
 from seqbatch.core.arrays import Bools
+
+#: Days from 1970 to the first day of the year 1000, and to the last of 9999.
+FIRST, LAST = -354_285, 2_932_896
 
 
 def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
@@ -33,7 +36,7 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
         column = pc.local_timestamp(column)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         days = pc.floor_temporal(column, unit="day").cast(pa.date32())
-        return days, np.asarray(days.is_null()), {}
+        return days, np.asarray(days.is_null()), _unlikely(days)
     nothing = pa.nulls(len(column), pa.date32())
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
@@ -48,20 +51,31 @@ def _parsed(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
     missing = stands_for_none(text)
     fits = pc.match_substring_regex(text, cell_pattern(form))
     bare = pc.if_else(fits, text, None)
-    said = 'ISO, as in 2026-03-01; format = "%d.%m.%Y" or another would accept other ones'
+    rule = "must be a date such as 2026-03-01"
     if form == ISO:
         bare, chrono = pc.utf8_slice_codeunits(bare, 0, 10), "%Y-%m-%d"
     else:
-        said = f"in the format {form}"
+        rule = f"must be a date in the format {form}"
         # A timezone is dropped before it could move the day; fractions are spelled otherwise.
-        bare = (
-            pc.replace_substring_regex(bare, r" *(?:Z|[+-]\d{2}:?\d{2})$", "")
-            if (form.endswith("%z"))
-            else bare
-        )
+        if form.endswith("%z"):
+            bare = pc.replace_substring_regex(bare, r" *(?:Z|[+-]\d{2}:?\d{2})$", "")
         chrono = form.removesuffix("%z").rstrip().replace(".%f", "%.f").replace("%f", "%9f")
     parsed = pl.from_arrow(bare)
     assert isinstance(parsed, pl.Series)
     days = parsed.str.to_date(chrono, strict=False).to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
-    return days, missing, refused(text, unread, f"must be a date {said}")
+    wrong = refused(text, unread, rule, _accepting if form == ISO else None)
+    return days, missing, wrong | _unlikely(days)
+
+
+def _accepting(cell: str) -> str:
+    """Say which setting would accept a cell that is no ISO date, if one would."""
+    formats = " or ".join(f'format = "{form}"' for form in formats_for(cell))
+    return f"; {formats} would accept it" if formats else ""
+
+
+def _unlikely(days: Any) -> dict[int, str]:
+    """Refuse dates that other programs could not take, or that were meant otherwise."""
+    numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
+    return dict.fromkeys(rows, "must be a date between the years 1000 and 9999")

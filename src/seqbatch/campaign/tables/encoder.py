@@ -29,7 +29,7 @@ from seqbatch.core.arrays import Floats
 #: Numbers of the first wave that are sorted at once: as many columns as fit into 256 MB.
 AT_ONCE = 1 << 25
 #: A model with more columns than this is not asked how many directions it could have.
-LARGEST_RANK = 1_000
+LARGEST_RANK = 600
 
 
 @dataclass(frozen=True)
@@ -207,13 +207,16 @@ class Encoder:
         if self.dim > LARGEST_RANK:
             return None
         rng = np.random.default_rng(0)
-        out = np.zeros((20 * self._own, self._own))
-        for name, place in self._places().items():
-            out[:, place] = self.parts[name].possible(rng, len(out))
-        self._complete(out)
+        gram = np.zeros((self._own, self._own))
+        for _ in range(20):
+            out = np.zeros((self._own, self._own))
+            for name, place in self._places().items():
+                out[:, place] = self.parts[name].possible(rng, len(out))
+            self._complete(out)
+            gram += out.T @ out
         traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
-        used = int(out.any(axis=0).sum()) * int(traits.any(axis=0).sum())
-        rank = np.linalg.matrix_rank(out.T @ out, hermitian=True) * np.linalg.matrix_rank(traits)
+        used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
+        rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
         return used, int(rank)
 
     def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:

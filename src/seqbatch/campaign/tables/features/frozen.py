@@ -80,7 +80,7 @@ def learn_number(values: Floats, rules: NumberRules) -> FrozenNumber:
     bounded = present if low is None else np.clip(present, low, high)
     mean, deviation, median = _moments(bounded)
     fills = {"refuse": 0.0, "mean": mean, "median": median}
-    missing = 1 - count / max(len(values), 1)
+    missing = (len(values) - count) / max(len(values), 1)
     fixed = scaling_of(rules)
     return FrozenNumber(
         low=low,
