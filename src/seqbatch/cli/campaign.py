@@ -335,7 +335,9 @@ def init(
         title = f"What became of the columns of {made.draft.origin}"
         rows = [(each.column, each.became, each.why) for each in made.draft.columns]
         show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
-    say(f"Wrote {out}. Read it, answer its questions, then: {following}")
+    unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
+    say(f"Wrote {out}.{f' Look first at {unsure}.' if unsure else ''}")
+    say(f"Next: {following}")
 
 
 @app.command()

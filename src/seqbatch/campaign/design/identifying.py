@@ -35,13 +35,13 @@ def unit_columns(
     whole = [
         column
         for column in usable
-        if column.distinct == column.rows
+        if column.distinct + len(column.words) == column.rows
         and column.name not in dates
         and bool(np.all((own := numbers.get(column.name, np.zeros(0))) == np.round(own)))
     ]
     if whole:
         return [min(whole, key=lambda column: (unlikely_id(column.name), column.name in numbers))]
-    return _pair(usable)
+    return _pair([column for column in usable if not column.missing])
 
 
 def _may_tell(column: Column) -> bool:
@@ -49,7 +49,7 @@ def _may_tell(column: Column) -> bool:
     kind = column.values.type
     texty = pa.types.is_string(kind) or pa.types.is_integer(kind)
     named = column.name not in RESERVED and 0 < len(column.name) <= 200
-    if not texty or not named or column.missing:
+    if not texty or not named or column.empty:
         return False
     return int(text_bytes(column.values).max(initial=0)) <= LONGEST_ID
 

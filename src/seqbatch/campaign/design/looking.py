@@ -73,6 +73,11 @@ class Column:
         return self.rows - self.present
 
     @property
+    def empty(self) -> int:
+        """How many rows have none and no word for that, such as NA, which may be an id or level."""
+        return self.missing - sum(self.words.values())
+
+    @property
     def distinct(self) -> int:
         """How many different values there are."""
         return len(self.values)

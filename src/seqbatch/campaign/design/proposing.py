@@ -18,7 +18,7 @@ from seqbatch.campaign.design.spelled_numbers import (
     is_amount,
     share_of_numbers,
 )
-from seqbatch.campaign.design.ways import Habits, Ways, chosen_date, chosen_number
+from seqbatch.campaign.design.ways import CHECK, Habits, Ways, chosen_date, chosen_number
 from seqbatch.campaign.design.written import quoted, value
 from seqbatch.campaign.tables.booleans import read_booleans
 from seqbatch.core.arrays import Floats
@@ -65,6 +65,11 @@ class Proposal:
     setting: str = ""
     why: str = ""
     among: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person should look at it before the campaign is created."""
+        return self.became == "question" or CHECK in self.why
 
     def asked(self, question: str) -> "Proposal":
         """Return the same feature as a question."""
@@ -202,10 +207,9 @@ def _categorical(column: Column) -> Proposal:
     order = column.by_count[:MOST_LEVELS]
     order = order[column.counts[order] >= least]
     covered = int(column.counts[order].sum())
-    gaps = column.missing > sum(column.words.values())
     if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
         many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
-        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if gaps else {})
+        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
         return Proposal(column.name, "categorical", value(rules), many)
     levels = [str(column.values[place].as_py()) for place in order.tolist()]
     # What often means that nothing is known is a level like others where it is written out.
@@ -217,7 +221,7 @@ def _categorical(column: Column) -> Proposal:
     why = [f"{counted(column.distinct, 'level')}, the most frequent first"]
     if column.distinct > len(order):
         why.append(f"{counted(column.present - covered, 'row')} of rarer ones go to other")
-    if gaps:
+    if column.empty:
         settings["missing"] = "level"
         why.append(f"{_missing(column)} a level of their own")
     return Proposal(column.name, "categorical", value(settings), _joined(*why))

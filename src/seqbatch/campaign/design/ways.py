@@ -15,6 +15,9 @@ from seqbatch.campaign.design.spelled_dates import DateSpelling, date_spellings
 from seqbatch.campaign.design.spelled_numbers import Spelling, spellings
 from seqbatch.campaign.design.written import quoted
 
+#: What a remark begins with where a cell can be read in two ways.
+CHECK = "CHECK:"
+
 
 @dataclass(frozen=True, eq=False)
 class Ways:
@@ -91,7 +94,7 @@ def chosen_number(ways: Ways, habits: Habits) -> tuple[Spelling, str]:
     reason = "as in the file's other columns"
     if habits.decimal_comma is None:
         reason = "the usual meaning; no other column tells"
-    return chosen, f"CHECK: {quoted(cell)} is read as {chosen.numbers[place]:g} ({reason})"
+    return chosen, f"{CHECK} {quoted(cell)} is read as {chosen.numbers[place]:g} ({reason})"
 
 
 def chosen_date(ways: Ways, habits: Habits) -> tuple[DateSpelling, str]:
@@ -106,7 +109,7 @@ def chosen_date(ways: Ways, habits: Habits) -> tuple[DateSpelling, str]:
         chosen, reason = ways.dates[0], "the usual order; no other column tells"
     first = "day" if chosen.day_first else "month"
     return chosen, (
-        f"CHECK: no day is above 12, so day and month may be either; read with the {first} first "
+        f"{CHECK} no day is above 12, so day and month may be either; read with the {first} first "
         f"({reason})"
     )
 
