@@ -23,8 +23,8 @@ SAME = {**dict.fromkeys(SPACES, " "), "\u2212": "-", "\u2019": "'"}
 MARKS = ".,' "
 #: A number with marks in it, as a whole.
 DIGITS = re.compile(r"\d(?:[\d.,' ]*\d)?")
-#: Groups of a pattern that hold a sign; at most one of them does.
-SIGNS = ("bracket", "first", "second", "third", "fourth")
+#: What stands before and after the digits of a number.
+SIGNS = "+-()"
 RULE = (
     "an example of a number as it is spelled in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % "
     "or 1234,56- or (1,234.56)"
@@ -77,7 +77,7 @@ class NumberFormat:
         trailing, percent = "-" in after, "%" in before + after
         words = [part.replace("%", "").strip(" +-") for part in (before, after)]
         currency = "".join(words)
-        if all(words) or len(currency) > 20 or re.search(r"[()\d]", currency):
+        if all(words) or len(currency) > 20 or re.search(r"[()\d]|^[eE]$", currency):
             raise ValueError(f"a format must be {RULE}; received {example[:60]!r}")
         decimal, thousands = _marks(found[0], example)
         return cls(
@@ -92,38 +92,37 @@ class NumberFormat:
 
     @property
     def pattern(self) -> str:
-        """The regular expression of a cell as :func:`plain` makes it, for RE2 and for Python.
-
-        The groups of :data:`SIGNS` hold signs; `whole`, `part` and `power` hold digits.
-        """
+        """The regular expression of a cell as :func:`plain` makes it, for RE2 and for Python."""
         money = f"(?:{_quoted(self.currency)})?" if self.currency else ""
-        percent = "%" if self.percent else ""
         whole = r"\d+"
         if self.thousands:
-            whole += rf"|\d{{1,3}}(?:{_quoted(self.thousands)}\d{{3}})+"
-        part = rf"(?:{_quoted(self.decimal)}(?P<part>\d+))?" if self.decimal else "(?P<part>)"
-        number = rf"(?P<whole>{whole}|){part}(?:[eE](?P<power>[+-]?\d{{1,3}}))?"
-        minus = "-?" if self.trailing else ""
-        opening, closing = (r"\(?", r"\)?") if self.brackets else ("", "")
-        # Signs and currencies come in either order, with spaces or without.
-        return (
-            rf"^(?P<bracket>{opening}) *(?P<first>[+-]?) *{money} *(?P<second>[+-]?) *{number}"
-            rf" *{percent} *(?P<third>{minus}) *{money} *(?P<fourth>{minus}) *{closing}$"
-        )
+            whole = rf"(?:\d+|\d{{1,3}}(?:{_quoted(self.thousands)}\d{{3}})+)"
+        if self.decimal:
+            whole = rf"(?:{whole}(?:{_quoted(self.decimal)}\d+)?|{_quoted(self.decimal)}\d+)"
+        number = rf"{whole}(?:[eE][+-]?\d{{1,3}})? *{'%' if self.percent else ''}"
+        # A sign and a currency come in either order, with spaces or without.
+        forms = [rf"(?:[+-] *{money}|{money} *[+-]?) *{number} *{money}"]
+        if self.trailing:
+            forms.append(rf"{money} *{number} *(?:- *{money}|{money} *-)")
+        if self.brackets:
+            forms.append(rf"\( *{money} *{number} *{money} *\)")
+        return f"^(?:{'|'.join(forms)})$"
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """What is taken out of a cell that fits, in this order, to leave digits and signs."""
+        return tuple(text for text in (self.currency, self.thousands, " ", "%") if text)
 
     def read(self, cell: str) -> float | None:
         """Return the number that one cell spells, None where it does not fit."""
         text = plain(cell)
-        found = re.fullmatch(self.pattern, text)
-        if found is None or not (found["whole"] or found["part"]):
+        if not re.fullmatch(self.pattern, text):
             return None
-        signs = "".join(found[name] for name in SIGNS)
-        if len(signs) > 1 or ("(" in signs) != text.endswith(")"):
-            return None
-        digits = found["whole"].replace(self.thousands, "") if self.thousands else found["whole"]
-        size = float(f"{digits or 0}.{found['part'] or 0}e{found['power'] or 0}")
+        for each in self.dropped:
+            text = text.replace(each, "")
+        size = float(text.strip(SIGNS).replace(self.decimal or ".", "."))
         size = size / 100 if self.percent else size
-        return -size if signs in ("-", "(") else size
+        return -size if text[0] in "-(" or text[-1] == "-" else size
 
 
 def _marks(digits: str, example: str) -> tuple[str, str]:
@@ -178,7 +177,7 @@ def formats_for(cell: str) -> tuple[str, ...]:
     found: dict[float, str] = {}
     for digits in ("1.234,56", "1,234.56", "1 234,56", "1 234.56", "1'234.56"):
         example = digits + (" %" if "%" in text else "")
-        example += f" {currency}" if currency and len(currency) <= 20 else ""
+        example += f" {currency}" if 0 < len(currency) <= 20 and currency not in "eE" else ""
         if text.endswith("-"):
             example += "-"
         elif text.startswith("("):

@@ -195,26 +195,20 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
     text = _plain(column)
     missing = stands_for_none(text)
-    found = pc.extract_regex(text, form.pattern)
-    whole, part, power = (pc.struct_field(found, name) for name in ("whole", "part", "power"))
-    signs = pc.binary_join_element_wise(*(pc.struct_field(found, name) for name in SIGNS), "")
-    if form.thousands:
-        whole = pc.replace_substring(whole, form.thousands, "")
-    power = pc.if_else(pc.equal(power, ""), "0", power)
-    digits = pc.binary_join_element_wise(pc.binary_join_element_wise("0", whole, ""), part, ".")
-    sizes = pc.binary_join_element_wise(digits, power, "0e").cast(pa.float64())
-    fits = pc.and_(
-        pc.greater(pc.add(pc.binary_length(whole), pc.binary_length(part)), 0),
-        pc.and_(
-            pc.less(pc.binary_length(signs), 2),
-            pc.equal(pc.equal(signs, "("), pc.ends_with(text, ")")),
-        ),
-    )
+    fits = pc.match_substring_regex(text, form.pattern)
     fit = fits.fill_null(False).to_numpy(zero_copy_only=False) & ~missing
-    values = np.where(fit, sizes.fill_null(0.0).to_numpy(zero_copy_only=False), 0.0)
+    bare = pc.if_else(pa.array(fit), text, "0")
+    for each in form.dropped:
+        bare = pc.replace_substring(bare, each, "")
+    negative = pc.or_(
+        pc.or_(pc.starts_with(bare, "-"), pc.starts_with(bare, "(")), pc.ends_with(bare, "-")
+    )
+    digits = pc.utf8_trim(bare, characters=SIGNS)
+    if form.decimal:
+        digits = pc.replace_substring(digits, form.decimal, ".")
+    values = digits.cast(pa.float64()).to_numpy(zero_copy_only=False)
     values = values / 100 if form.percent else values
-    negative = pc.is_in(signs, pa.array(["-", "("])).to_numpy(zero_copy_only=False)
-    values = np.where(negative & fit, -values, values)
+    values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
     rule = f"must be a number spelled like {form.example}"
     wrong = refused(text, ~fit & ~missing, rule)
     return Read(values, missing, {**_unfit(values), **wrong})

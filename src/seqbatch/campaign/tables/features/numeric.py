@@ -70,9 +70,10 @@ class ScaledNumber:
 
     def clipped(self, values: Floats) -> int:
         """Return how many values are moved to a bound."""
-        if self.frozen is None:
-            return 0
-        return outside(values, self.frozen.low, self.frozen.high)
+        # What is declared bounds from the start; quantiles bound once they are known.
+        if self.rules.range is not None:
+            return outside(values, *self.rules.range)
+        return 0 if self.frozen is None else outside(values, self.frozen.low, self.frozen.high)
 
     def possible(self, rng: np.random.Generator, missing: Bools) -> Floats:
         """Return random rows of the model's columns, where these are missing."""
