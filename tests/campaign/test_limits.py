@@ -335,7 +335,8 @@ def test_the_row_that_wedged_a_campaign_is_refused(tmp_path):
 
 def test_numbers_are_checked_by_the_scaling_that_is_learned_meanwhile(tmp_path):
     store = open_store(tmp_path / "c.db")
-    features = {"numeric": {"x": "learn", "z": "raw"}, "interactions": [["x", "z"]]}
+    numeric = {"x": {"scale": "learn", "clip": False}, "z": "raw"}
+    features = {"numeric": numeric, "interactions": [["x", "z"]]}
     spec = {**PLAIN, "features": features, "grid": {"calendar": True, "waves": 3, "units": 9}}
     campaign = Campaign.create(spec, store=store)
     campaign.assign(pl.DataFrame({"id": ["a", "b"], "x": [1e-30, 2e-30], "z": [1.0, 2.0]}))

@@ -21,6 +21,8 @@ from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 
 HEADER = "id,age,spend,zip,city\n"
+NUMBER = 'missing = "median" (or "mean", or a number) would accept it'
+CATEGORY = 'missing = "level" would accept it'
 GOOD = "a1,30,5,urban,x\n"
 
 
@@ -48,16 +50,16 @@ def refused(campaign, path):
     ("id,age,spend,zip,city,age\n" + "a,1,2,urban,x,3\n",
      (0, "age", "the header names this column more than once")),
     (HEADER + GOOD + "a2,NaN,5,urban,x\n",
-     (3, "age", "must be finite and below 1e+30 in size; received nan")),
+     (3, "age", f"is missing; {NUMBER}")),
     (HEADER + GOOD + "a2,inf,5,urban,x\n",
      (3, "age", "must be finite and below 1e+30 in size; received inf")),
     (HEADER + "a2,1e300,5,urban,x\n",
      (2, "age", "must be finite and below 1e+30 in size; received 1e+300")),
     (HEADER + "a2,thirty,5,urban,x\n", (2, "age", "must be a number; received 'thirty'")),
-    (HEADER + "a2,,5,urban,x\n", (2, "age", "is missing")),
+    (HEADER + "a2,,5,urban,x\n", (2, "age", f"is missing; {NUMBER}")),
     (HEADER + "a2,1,5,suburban,x\n",
-     (2, "zip", "must be one of urban, rural; received 'suburban'")),
-    (HEADER + "a2,1,5,,x\n", (2, "zip", "is missing")),
+     (2, "zip", "must be one of urban, rural; received 'suburban'; other = true would accept it")),
+    (HEADER + "a2,1,5,,x\n", (2, "zip", f"is missing; {CATEGORY}")),
     (HEADER + ",1,5,urban,x\n", (2, "id", "is missing")),
     (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (4, "id", "repeats the id 'a1' of line 2")),
     (HEADER + GOOD + "a2,1,5,urban\n", (3, "", "the row has 4 cells, the header 5")),
@@ -171,9 +173,9 @@ def test_dictionaries_booleans_and_whole_numbers(campaign):
 @pytest.mark.parametrize(("column", "values", "reason"), [
     ("id", pa.array([1.5, 2.5]), "must be text or whole numbers; received double"),
     ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
-    ("age", pa.array([1.0, None]), "is missing"),
+    ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
     ("zip", pa.array([1.5, 2.5]), "must be text, whole numbers or booleans; received double"),
-    ("zip", pa.array(["urban", None]), "is missing"),
+    ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
 ])  # fmt: skip
 def test_columns_of_the_wrong_type(campaign, column, values, reason):
     frame = units(2).to_arrow()
@@ -206,7 +208,7 @@ def test_files_that_cannot_be(campaign, tmp_path):
 def test_an_unseen_category_may_be_another_level(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
-    frame = units(3).with_columns(zip=pl.Series(["urban", "moon", None]))
+    frame = units(3).with_columns(zip=pl.Series(["urban", "moon", "sun"]))
     table = campaign.assign(frame).table
     assert "zip=other" in campaign.situation().encoder().names
     campaign.record(outcomes(table))
@@ -229,7 +231,7 @@ def test_a_level_may_be_called_other(tmp_path):
     categorical = {"zip": ["urban", "other"]}
     campaign = created(store, on_unseen_category="other", features={"categorical": categorical})
     assert campaign.situation().encoder().names == ("intercept", "zip=urban", "zip=other")
-    frame = units(3).with_columns(zip=pl.Series(["other", "moon", None]))
+    frame = units(3).with_columns(zip=pl.Series(["other", "moon", "sun"]))
     campaign.assign(frame)
     assert campaign.verify().sound
     store.close()
@@ -246,7 +248,7 @@ def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
         campaign.close()
     notes = " ".join(campaign.status().notes)
     assert "column spend was constant in the first wave" in notes
-    assert "determine 2 of 4 directions of the model of none, mail, call" in notes
+    assert "determine 2 of the 3 directions of the model of none, mail, call" in notes
     assert campaign.verify().sound
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
     assert last["call"] > 120

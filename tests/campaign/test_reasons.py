@@ -25,14 +25,24 @@ WHOLE = {
     ],
     "features": {
         "intercept": True,
-        "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}, "flag": "raw"},
-        "categorical": {"zip": ["a", "b"], "city": {"hash": 4}, "town": {"levels": ["c"]}},
+        "numeric": {
+            "age": "learn", "spend": {"mean": 10, "sd": 5}, "flag": "raw",
+            "debt": {"scale": "learn", "missing": "median", "indicator": 0.1, "clip": [0.1, 0.9],
+                     "format": "1.234,56"},
+            "size": {"scale": "raw", "missing": 3, "range": [0, 9]},
+        },
+        "categorical": {
+            "zip": ["a", "b"], "city": {"hash": 4},
+            "town": {"levels": ["c"], "least": 20, "other": True, "missing": "level"},
+        },
+        "date": {"signup": {"format": "iso", "parts": ["days", "month"], "missing": "median"}},
+        "boolean": {"opt_in": "level"},
         "interactions": [["age", "zip"]],
     },
     "reward": {"column": "visit", "direction": "max", "range": [0, 1]},
     "outcome": "order", "grid": {"calendar": True, "waves": 3, "units": 90},
     "policy": {"kind": "SBPE"}, "randomised": 0.1, "floor": 0.02, "required_outcomes": 0.9,
-    "on_unseen_category": "error",
+    "on_unseen_category": "error", "start": datetime.date(2026, 3, 1),
 }  # fmt: skip
 ODD = [
     None, True, False, 0, -1, 1, 3, 2.5, -0.5, 1e300, math.nan, math.inf, 10**30, 10**4000, "", "x",

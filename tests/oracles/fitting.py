@@ -32,7 +32,7 @@ def expected(rows, past, features, *, traits=None, sign=1.0):
     sign
         -1 where a low outcome is a good one.
     """
-    learned = encoder.scaling([row for row in past if row["wave"] == 1], features)
+    learned = encoder.learn([row for row in past if row["wave"] == 1], features)
     known = [row for row in past if row["y"] is not None]
     scores = np.zeros(len(rows))
     for action in {row["action"] for row in rows}:

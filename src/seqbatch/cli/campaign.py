@@ -167,6 +167,10 @@ def assign(
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
         lines.append(f"{shares}; {result.randomised:,} of them randomised.")
+    if result.clipped:
+        from seqbatch.campaign.views.words import clipped_text
+
+        lines.append(f"{clipped_text(result.clipped)}.")
     if draw:
         lines.append(_draw_text(result))
     elif result.left_over:
@@ -322,25 +326,53 @@ def init(
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    actions: Annotated[
+        str, typer.Option(help="What can be done to a unit, parted by commas.")
+    ] = "nothing,offer A,offer B",
+    control: Annotated[
+        str | None,
+        typer.Option(help="The action that others are compared with (default: the first)."),
+    ] = None,
+    reward: Annotated[
+        str, typer.Option(help="The column of the outcome file to learn from.")
+    ] = "outcome",
+    waves: Annotated[
+        int | None, typer.Option(help="How many waves (default: 3, or by plan).")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Let the planner find the sizes.")] = False,
+    total: Annotated[
+        int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
+    ] = None,
     file_format: Format = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec to start from.
+    """Write a commented spec that a file of units can use as it is.
 
-    Example: seqbatch campaign init units.csv --out spec.toml
+    Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign.design.template import write_spec
 
-        write_spec(out, units, name=name, file_format=file_format, force=force)
+        made = write_spec(
+            out, units, file_format=file_format, force=force, name=name, control=control,
+            actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
+            units_in_all=total, plan=plan,
+        )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
     then = command("validate", str(out), *files, store=STORE)
     if as_json:
-        dump({"out": str(out), "next": then})
-    else:
-        say(f"Wrote {out}. Edit it, then see what is said of it.")
-        say_next(then)
+        columns = [asdict(column) for column in made.draft.columns]
+        unit, sizes = list(made.draft.unit), list(made.sizes)
+        dump({"out": str(out), "unit": unit, "sizes": sizes, "columns": columns, "next": then})
+        return
+    if made.draft.origin:
+        title = f"What became of the columns of {made.draft.origin}"
+        rows = [(each.column, each.became, each.why) for each in made.draft.columns]
+        show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
+    unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
+    say(f"Wrote {out}.{f' Look first at {unsure}.' if unsure else ''}")
+    say_next(then)
 
 
 @app.command()

@@ -128,7 +128,8 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
         for row in np.flatnonzero(~((judged.values >= low) & (judged.values <= high))).tolist():
             why = f"{spec.reward.column} must be between {low:g} and {high:g}"
             judged.hold(row, UNFIT, f"{why}; received {judged.values[row]:g}")
-    if WAVE in batch.schema.names and WAVE not in (spec.reward.column, spec.outcome):
+    own = (spec.reward.column, spec.outcome, *spec.features.columns)
+    if WAVE in batch.schema.names and WAVE not in own:
         _hold_wrong_waves(judged, batch.column(WAVE), waves)
 
 

@@ -234,23 +234,41 @@ def _closed(policy: BasePolicy, state: Any) -> Any:
 
 
 def notes(now: Situation, state: Any) -> list[str]:
-    """Say which columns say nothing, and which models the data do not determine."""
+    """Say which columns say nothing, and which models have too little data."""
+    numbers = {} if now.learned is None else now.learned.numbers
     said = [
         f"column {name} was constant in the first wave; it has no part in the model"
-        for name, (_, deviation) in (now.learned or {}).items()
-        if deviation == 0
+        for name, number in numbers.items()
+        if number.sd == 0
     ]
-    determined, dim = now.made_policy().determined(state), now.encoder().dim
-    if determined is None:
+    determined, encoder = now.made_policy().determined(state), now.encoder()
+    if determined is None or (determined == encoder.dim).all():
         return said
+    why = "too few outcomes, levels that nobody had, or columns that went together so far"
+    if (directions := encoder.directions()) is None:
+        why += "; or, which is harmless, an intercept beside all levels of a category"
+    most = encoder.dim if directions is None else directions[1]
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
         names = ["all actions"]
-    for rank in sorted(set(determined.tolist()) - {dim}):
-        models = [name for name, own in zip(names, determined, strict=True) if own == rank]
-        said.append(
-            f"the outcomes determine {rank} of {dim} directions of the model of "
-            f"{', '.join(models)}; the shortest solution is used (an intercept beside all levels "
-            "of a category, constant or collinear columns, and few outcomes leave directions open)"
-        )
+    for rank in sorted(set(determined.tolist())):
+        if rank < most:
+            models = [name for name, own in zip(names, determined, strict=True) if own == rank]
+            said.append(
+                f"the outcomes so far determine {rank} of the {most} directions of the model of "
+                f"{', '.join(models)}; the shortest solution is used until more outcomes come "
+                f"({why})"
+            )
     return said
+
+
+def aliasing(now: Situation) -> list[str]:
+    """Say that columns repeat one another by their making, which harms nothing."""
+    used, most = now.encoder().directions() or (0, 0)
+    if used == most:
+        return []
+    return [
+        f"{used} columns of the model span {most} directions, however many outcomes come: some "
+        "columns sum to others, as all levels of a category do to the intercept. This is harmless: "
+        "estimated outcomes and decisions are the same however the sum is shared out"
+    ]

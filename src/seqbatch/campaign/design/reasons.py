@@ -10,8 +10,8 @@ from datetime import date, datetime, time
 from difflib import get_close_matches
 from typing import Any
 
-#: Characters of a value that are shown.
-SHOWN = 60
+#: Characters of a value that are shown, and of a whole reason.
+SHOWN, LONGEST = 60, 1_000
 
 #: Each kind of error as the rule that was broken; words in braces come with the error.
 RULES = {
@@ -91,12 +91,17 @@ def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
 
 def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
     """Return what a validator of this project said."""
-    return str(found["ctx"]["error"])
+    return _as_rule(str(found["ctx"]["error"]))
 
 
 def _form(found: Mapping[str, Any], _known: Iterable[str]) -> str:
-    forms = str(found["msg"]).removeprefix("Input should be ")
-    return f"must be {forms}; received {received(found['input'])}"
+    return f"{_as_rule(str(found['msg']))}; received {received(found['input'])}"
+
+
+def _as_rule(said: str) -> str:
+    """Return a message that begins as Pydantic's do as the other rules are said, cut short."""
+    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
+    return said.replace("Input should ", "must ", 1) if said.startswith("Input ") else said
 
 
 def _key(_found: Mapping[str, Any], _known: Iterable[str]) -> str:

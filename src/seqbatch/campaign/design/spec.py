@@ -1,28 +1,14 @@
 """A campaign's spec: what a person writes down before the first unit is assigned."""
 
-from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from seqbatch.campaign.design.limits import (
-    LARGEST_NUMBER,
-    LONGEST_CELL,
-    MOST_ACTIONS,
-    MOST_LEVELS,
-    MOST_UNITS,
-    MOST_WAVES,
-)
+from seqbatch.campaign.design.features import Features
+from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.parts import Name, Number, Part, Share, Whole, distinct
 
 #: What columns of answers and exports are called.
 RESERVED = (
@@ -31,124 +17,13 @@ RESERVED = (
 )  # fmt: skip
 #: Settings that were called otherwise once, and what they are called now.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-def _no_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("a number is meant here; true and false are none")
-    return value
-
-
-#: True is a number to Python, but where a number is meant it is a mistake.
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
-Number = Annotated[
-    float, BeforeValidator(_no_boolean), Field(gt=-LARGEST_NUMBER, lt=LARGEST_NUMBER)
-]
-Share = Annotated[Number, Field(ge=0, le=1)]
-
-
-class Part(BaseModel):
-    """What all parts of a spec share: unknown keys are refused, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Action(Part):
     """One thing that can be done to a unit, with its own features where the model is shared."""
 
     name: Name
-    features: dict[Name, Number] = {}
-
-
-class Scaling(Part):
-    """Subtract `mean` and divide by `sd`, fixed at creation."""
-
-    mean: Number
-    sd: Number = Field(gt=0)
-
-
-class Levels(Part):
-    """An indicator for each level."""
-
-    levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
-        min_length=1, max_length=MOST_LEVELS
-    )
-
-    @field_validator("levels")
-    @classmethod
-    def _each_once(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
-        return _distinct(levels, "levels")
-
-
-class Hashed(Part):
-    """An indicator for each of `hash` cells, into which levels fall by a hash of their text."""
-
-    hash: Whole = Field(ge=1, le=4096)
-
-
-def _levels(value: Any) -> Any:
-    return {"levels": value} if isinstance(value, list | tuple) else value
-
-
-def _numeric_form(value: Any) -> str | None:
-    if isinstance(value, dict | Scaling):
-        return "form: scaling"
-    return "form: word" if isinstance(value, str) else None
-
-
-def _categorical_form(value: Any) -> str | None:
-    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
-        return "form: hashed"
-    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
-
-
-#: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
-Numeric = Annotated[
-    Annotated[Literal["learn", "raw"], Tag("form: word")]
-    | Annotated[Scaling, Tag("form: scaling")],
-    Discriminator(
-        _numeric_form,
-        custom_error_type="form",
-        custom_error_message='Input should be "learn", "raw" or {mean = ..., sd = ...}',
-    ),
-]
-Categorical = Annotated[
-    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
-    | Annotated[Hashed, Tag("form: hashed")],
-    Discriminator(
-        _categorical_form,
-        custom_error_type="form",
-        custom_error_message="Input should be a list of levels, or {hash = 16}",
-    ),
-]
-
-
-class Features(Part):
-    """How a unit's columns become the numbers of the model."""
-
-    intercept: bool = True
-    numeric: dict[Name, Numeric] = {}
-    categorical: dict[Name, Categorical] = {}
-    interactions: tuple[tuple[Name, Name], ...] = ()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Features":
-        if both := sorted(set(self.numeric) & set(self.categorical)):
-            raise ValueError(f"a column is numeric or categorical, not both: {', '.join(both)}")
-        known = {*self.numeric, *self.categorical}
-        for pair in self.interactions:
-            for name in pair:
-                if name not in known:
-                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
-        if not (self.intercept or known):
-            raise ValueError("at least an intercept or one feature is needed")
-        return self
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a unit's file that are read."""
-        return (*self.numeric, *self.categorical)
+    features: dict[Name, Number] = Field(default={})
 
 
 class Reward(Part):
@@ -214,6 +89,7 @@ class Spec(Part):
         min_length=2, max_length=MOST_ACTIONS
     )
     control: str | None = None
+    start: date | None = None
     model: Literal["per-action", "shared"] = "per-action"
     features: Features = Features()
     reward: Reward
@@ -228,7 +104,7 @@ class Spec(Part):
     @field_validator("actions")
     @classmethod
     def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:
-        _distinct(tuple(action.name for action in actions), "actions")
+        distinct(tuple(action.name for action in actions), "actions")
         return actions
 
     @model_validator(mode="after")
@@ -254,9 +130,14 @@ class Spec(Part):
                 f"an export is; nor {', '.join(RESERVED)}"
             )
         own = [self.unit, self.reward.column, *([self.outcome] if self.outcome else [])]
-        _distinct(tuple(own), "unit, reward.column and outcome")
+        distinct(tuple(own), "unit, reward.column and outcome")
         if self.unit in self.features.columns:
             raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
+        if self.start is None and any("days" in r.parts for r in self.features.date.values()):
+            raise ValueError(
+                "start is needed where a date's days are a feature: they are counted from it, as "
+                "in start = 2026-03-01"
+            )
         if self.reward.column in self.features.columns:
             raise ValueError(
                 f"reward.column {self.reward.column!r} is also a feature: an outcome cannot be "
@@ -272,10 +153,3 @@ def answer_columns(actions: Iterable[str]) -> set[str]:
 
 def _action(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
-
-
-def _distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
-    repeated = sorted(value for value, count in Counter(values).items() if count > 1)
-    if repeated:
-        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
-    return values

@@ -12,6 +12,7 @@ from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.core import Problem
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
@@ -42,7 +43,7 @@ class Situation:
     units
         Units assigned in each wave so far.
     learned
-        Scaling learned from the first wave, once it is closed.
+        What the first wave taught about the features, once it is closed.
     closes
         The number of the event that closed each wave.
     sequence, hash
@@ -53,6 +54,8 @@ class Situation:
         The waves that nothing is learned from.
     conflicts, quarantined
         Rows of outcome files that were held so far.
+    clipped
+        How many values of each column were moved to a bound so far.
     """
 
     spec: Spec
@@ -63,7 +66,7 @@ class Situation:
     policy: dict[str, Any]
     wave: int = 1
     units: tuple[int, ...] = (0,)
-    learned: dict[str, tuple[float, float]] | None = None
+    learned: Learned | None = None
     closes: tuple[int, ...] = field(default=())
     sequence: int = 0
     hash: str = ""
@@ -71,6 +74,7 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
+    clipped: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -119,6 +123,7 @@ class Situation:
         own["spec"] = self.spec.model_dump(mode="json")
         own["actions"] = [action.model_dump(mode="json") for action in self.actions]
         own["retired"] = sorted(self.retired)
+        own["learned"] = None if self.learned is None else self.learned.plain()
         return own
 
     @classmethod
@@ -135,7 +140,7 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
-                "learned": None if learned is None else _pairs(learned),
+                "learned": None if learned is None else Learned.of(learned),
             }
         )
 
@@ -224,7 +229,7 @@ def _after(now: Situation, event: Event) -> Situation:
         case "assign":
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
-            return replace(now, units=tuple(units))
+            return replace(now, units=tuple(units), clipped=_clipped(now, event))
         case "record":
             return replace(
                 now,
@@ -232,14 +237,15 @@ def _after(now: Situation, event: Event) -> Situation:
                 quarantined=now.quarantined + event.counts["quarantined"],
             )
         case "close":
-            learned = payload.get("scaling")
+            learned = payload.get("learned")
             return replace(
                 now,
                 wave=now.wave + 1,
                 units=(*now.units, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
-                learned=now.learned if learned is None else _pairs(learned),
+                learned=now.learned if learned is None else Learned.of(learned),
+                clipped=_clipped(now, event),
             )
         case "amend":
             return amended(now, payload)
@@ -248,8 +254,10 @@ def _after(now: Situation, event: Event) -> Situation:
     return now
 
 
-def _pairs(learned: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {name: (pair[0], pair[1]) for name, pair in learned.items()}
+def _clipped(now: Situation, event: Event) -> dict[str, int]:
+    """Return how many values of each column were clipped, those of one more event among them."""
+    more = event.counts.get("clipped", {})
+    return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:

@@ -1,5 +1,6 @@
 """Assign the units of a checked file: decide for the new ones, answer for all."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ class Assigned:
         How many of the units assigned now got each action.
     randomised
         How many of them got an action drawn uniformly at random.
+    clipped
+        How many of their values were moved to a bound, by column, where any were.
     event
         The number of the event; None where nothing was new.
     table
@@ -72,6 +75,7 @@ class Assigned:
     left: int | None
     actions: dict[str, int]
     randomised: int
+    clipped: dict[str, int]
     event: int | None
     table: pa.Table | None = None
     warnings: tuple[str, ...] = ()
@@ -114,6 +118,7 @@ class Assigning:
         self._hashes: list[str] = []
         self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
+        self._clipped: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
         self._drawing: Drawing | None = None
 
@@ -165,6 +170,7 @@ class Assigning:
             left=None if left is None else left - self._new,
             actions=dict(zip(names, self._counts.tolist(), strict=True)),
             randomised=self._randomised,
+            clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
             warnings=checked.warnings,
@@ -248,6 +254,7 @@ class Assigning:
         self._new += len(units)
         self._counts += np.bincount(decided.actions, minlength=len(self._counts))
         self._randomised += int(decided.randomised.sum())
+        self._clipped.update(self.now.encoder(wave=self.now.wave).clipped(given))
         return decided
 
     def _spill(self, source: Source, rest: Writer) -> None:
@@ -292,6 +299,7 @@ class Assigning:
                 "left_over": self._left_over,
                 "randomised": self._randomised,
                 "actions": dict(zip(names, self._counts.tolist(), strict=True)),
+                **({"clipped": dict(self._clipped)} if self._clipped else {}),
             },
             payload=payload,
             rows=self._hashes,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
-from seqbatch.campaign.deciding.learning import News, closed, notes, still_used
+from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
 from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -15,7 +15,8 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, Reader, StateRecord, Store
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -194,9 +195,9 @@ class Closing:
         skip: bool,
     ) -> Event:
         now, change = self.now, self._change
-        scaling = self._scaling()
-        # Learning uses the scaling that this very wave taught; deciding in it did not know it.
-        learner = replace(now, learned=scaling) if scaling is not None else now
+        learned = self._learned()
+        # Learning uses what this very wave taught of the features; deciding in it did not know it.
+        learner = replace(now, learned=learned) if learned is not None else now
         if skip:
             learner = replace(learner, skipped=(*now.skipped, now.wave))
         before = unpack_state(record.content, now)
@@ -222,6 +223,7 @@ class Closing:
             counts={
                 "units": int(counted.assigned.sum()),
                 "outcomes": int(counted.observed.sum()),
+                **_clipped(learned),
             },
             payload={
                 "wave": now.wave,
@@ -229,11 +231,12 @@ class Closing:
                 **{name: test.plain() for name, test in tests.items()},
                 "late": late,
                 "corrected": len(news.corrected),
-                "scaling": scaling,
+                "learned": None if learned is None else learned.plain(),
                 "forced": forced,
                 "skipped": skip,
                 "notes": [
                     *notes(learner, state),
+                    *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),
                 ],
             },
@@ -250,15 +253,22 @@ class Closing:
         used = int(still_used(now, state, decided).sum())
         return used, len(late) - used
 
-    def _scaling(self) -> dict[str, tuple[float, float]] | None:
-        """Return the scaling that the first wave teaches, None in later ones."""
+    def _learned(self) -> Learned | None:
+        """Return what the first wave teaches of the features, None in later ones."""
         if self.now.wave > 1:
             return None
-        encoder = self.now.encoder()
-        if "learn" not in encoder.features.numeric.values():
-            return {}
-        chunks = self._change.unit_chunks(given=True)
-        return learn_scaling(encoder, (unpack(chunk.given) for chunk in chunks))
+        return learn(
+            self.now.encoder(),
+            lambda: (unpack(chunk.given) for chunk in self._change.unit_chunks(given=True)),
+            units=self.now.units[0],
+        )
+
+
+def _clipped(learned: Learned | None) -> dict[str, Any]:
+    """Return the counts of the first wave's values beyond its own bounds, where there are any."""
+    numbers = {} if learned is None else learned.numbers
+    found = {name: number.clipped for name, number in numbers.items() if number.clipped}
+    return {"clipped": found} if found else {}
 
 
 def close(

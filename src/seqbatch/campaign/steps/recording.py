@@ -100,7 +100,8 @@ class Recording:
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
         for name in (self._now.spec.reward.column, WAVE):
-            if name in batch.schema.names and name != self._now.spec.outcome:
+            own = (self._now.spec.outcome, *self._now.spec.features.columns)
+            if name in batch.schema.names and name not in own:
                 kind = batch.column(name).type
                 # A column of nothing at all is one of missing values, each held by itself.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):

@@ -85,11 +85,9 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
 
 def _nobody(now: Situation) -> pa.Table:
     """Return the table of no units, so that a file has its columns although nobody is in it."""
-    features = now.spec.features
-    kinds = [pa.string(), *[pa.float64()] * len(features.numeric)]
-    kinds += [pa.string()] * len(features.categorical)
-    fields = zip(now.encoder().columns, kinds, strict=True)
-    given = pa.schema(list(fields)).empty_table()
+    encoder = now.encoder()
+    fields = [(name, part.kept) for name, part in encoder.parts.items()]
+    given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
     answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
     return _beside(answers, given, now.spec.reward.column, np.zeros(0))
 

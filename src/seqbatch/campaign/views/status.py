@@ -1,7 +1,7 @@
 """A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,8 @@ class Status:
         The waves, and every action in every wave.
     conflicts, quarantined
         Rows of outcome files that are held.
+    clipped
+        How many values of each column were moved to a bound so far.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -97,6 +99,7 @@ class Status:
     events: int
     hash: str
     state: str
+    clipped: dict[str, int] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -171,6 +174,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         conflicts=now.conflicts,
         quarantined=now.quarantined,
         notes=tuple(said),
+        clipped=now.clipped,
         events=now.sequence,
         hash=now.hash,
         state=digest(

@@ -33,7 +33,7 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.core.arrays import Integers
 
@@ -366,11 +366,16 @@ class _Verifying:
         now = self._after(event.sequence - 1)
         if now.wave == 1:
             chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
-            pieces = (unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks))
-            scaling = learn_scaling(now.encoder(), pieces)
-            said = {name: tuple(pair) for name, pair in (event.payload["scaling"] or {}).items()}
-            if scaling != said:
-                self._find(event.sequence, "scaling", f"the rows give {scaling}, not {said}")
+            learned = learn(
+                now.encoder(),
+                lambda: (
+                    unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks)
+                ),
+                units=now.units[0],
+            ).plain()
+            said = event.payload["learned"]
+            if learned != said:
+                self._find(event.sequence, "learned", f"the rows give {learned}, not {said}")
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         after = self._after(event.sequence)

@@ -108,11 +108,23 @@ def remarks(status: "Status") -> list[str]:
             "Held rows so far (resubmitted rows count again): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
+    if status.clipped:
+        said.insert(0, f"{clipped_text(status.clipped)} so far.")
     return [
         *said,
         "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
         f"in): {status.state}",
     ]
+
+
+def clipped_text(clipped: dict[str, int]) -> str:
+    """Return how many values of each column were moved to a bound, without a full stop.
+
+    >>> clipped_text({"age": 1, "spend": 1200})
+    'Clipped to the bounds of the first wave or the declared range: age 1, spend 1,200'
+    """
+    counts = ", ".join(f"{name} {count:,}" for name, count in clipped.items())
+    return f"Clipped to the bounds of the first wave or the declared range: {counts}"
 
 
 def events_table(name: str, events: list[Event]) -> Table:
