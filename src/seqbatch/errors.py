@@ -77,7 +77,7 @@ class InvalidSpecError(CampaignError, ValueError):
 
 
 class InvalidFileError(CampaignError, ValueError):
-    """A file that breaks rules: every problem has its row, its column and the reason.
+    """A file that breaks rules: every problem has its line, its column and the reason.
 
     Parameters
     ----------

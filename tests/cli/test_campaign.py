@@ -147,6 +147,27 @@ def test_init_amend_abort(folder):
     assert folder.exists()
 
 
+def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
+    Path("messy.csv").write_text(
+        'customer,spend,revenue\n01,"1,50",1\n02,"2,75",0\n03,"7,00",5\n', encoding="utf-8"
+    )
+    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--reward",
+             "visit", "--waves", "1", "--name", "messy", "--out", "a spec.toml", "--force",
+             )  # fmt: skip
+    shown = run(*words).stdout
+    assert "decimal comma" in shown
+    assert "Look first at revenue." in shown
+    assert "Next: seqbatch campaign create 'a spec.toml'" in shown
+    found = said(*words)
+    assert (found["unit"], found["sizes"]) == (["customer"], [3])
+    assert [column["became"] for column in found["columns"]] == ["unit", "numeric", "question"]
+    assert found["next"] == "seqbatch campaign create 'a spec.toml'"
+    run("create", "a spec.toml")
+    run("assign", "messy", "messy.csv", "--out", "x.csv")
+    assert "control must be one of" in run("init", "--control", "z", "--force", code=2).stderr
+    assert folder.exists()
+
+
 def test_files_that_are_there_stay_unless_forced(folder):
     run("create", "spec.toml")
     store = Path("campaigns.db").read_bytes()

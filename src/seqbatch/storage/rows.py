@@ -15,6 +15,7 @@ from seqbatch.campaign.record.store import (
     Fold,
     OutcomeChunk,
     StateRecord,
+    Tombstone,
     UnitChunk,
 )
 from seqbatch.core.arrays import Floats, Integers
@@ -51,6 +52,11 @@ class View:
     def name(self) -> str:
         """The campaign's name as the store has it."""
         return self._name
+
+    @property
+    def number(self) -> int:
+        """The campaign's number in the store."""
+        return self._campaign
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -203,6 +209,22 @@ class View:
         self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
         self._insert(table, vars(fold))
 
+    def last_tombstone(self) -> Tombstone | None:
+        """Return the newest tombstone of the store."""
+        found = tombstones(self._connection)
+        return found[-1] if found else None
+
+    def bury(self, tombstone: Tombstone) -> None:
+        """Delete the campaign, but for its tombstone; a change's last call."""
+        # First the tombstone: the tables let go of nothing without it.
+        self._connection.execute(schema.tombstones.insert().values(**vars(tombstone)))
+        for table in (
+            schema.assignments, schema.unit_chunks, schema.states, schema.folds, schema.events,
+        ):  # fmt: skip
+            self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
+        own = schema.campaigns.c.id == self._campaign
+        self._connection.execute(schema.campaigns.delete().where(own))
+
     def _of(self, table: sa.Table) -> sa.Select[Any]:
         return sa.select(table).where(table.c.campaign == self._campaign)
 
@@ -234,6 +256,17 @@ class View:
 
     def _insert(self, table: sa.Table, values: dict[str, Any]) -> None:
         self._connection.execute(table.insert().values(campaign=self._campaign, **values))
+
+
+def tombstones(connection: sa.Connection) -> list[Tombstone]:
+    """Return the tombstones of a store, each after the one that it names."""
+    rows = connection.execute(sa.select(schema.tombstones)).mappings()
+    found = {row["previous"]: Tombstone(**row) for row in rows}
+    ordered: list[Tombstone] = []
+    while (after := ordered[-1].hash if ordered else "") in found:
+        ordered.append(found.pop(after))
+    # What is left has lost the one before it, which a verification says.
+    return [*ordered, *found.values()]
 
 
 def _event(row: Any) -> Event:

@@ -26,8 +26,8 @@ DECODED = 1 << 31
 MOST_DECODED = 1_100
 #: Bytes of the cells in one piece: a dictionary can spell a long text a million times.
 PIECE = 1 << 25
-#: Bytes of the cells from which a first spec is inferred, all of them in memory.
-INFERRED = 1 << 28
+#: Bytes from which a first spec is inferred, in memory: of the distinct cells, and 4 for each.
+INFERRED = 1 << 29
 
 #: Size of a number in a file: below 1e30, the product of two features is below `LARGEST_ENCODED`.
 LARGEST_NUMBER = 1e30

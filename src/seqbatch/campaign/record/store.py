@@ -16,6 +16,8 @@ owners     outcome id to a unit's number, so that no outcome has two units
 Beside them stands one fold for each campaign: what its events say, as of the newest one, so that a
 call need not read them all. It is rebuilt where it does not fit, and a verification ignores it.
 
+A campaign without outcomes can be deleted: all of its records go at once, and a tombstone stays.
+
 Every change is made within one :meth:`Store.change`, which is one transaction: it ends with one
 event or leaves nothing. Changes of one campaign come one after the other, whichever process makes
 them.
@@ -121,12 +123,44 @@ class Fold:
     hash: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tombstone:
+    """What is left of a campaign that was deleted.
+
+    Parameters
+    ----------
+    campaign, name
+        Its number in the store, which no other will have, and its name, which is free again.
+    events, units, last
+        How many events and units it had, and the hash of its newest event.
+    at, who, why
+        When it was deleted, by whom, and the reason given.
+    previous, hash
+        The hash of the store's tombstone before it ("" for the first), and its own.
+    """
+
+    campaign: int
+    name: str
+    events: int
+    units: int
+    last: str
+    at: str
+    who: str
+    why: str
+    previous: str
+    hash: str
+
+
 class Reader(Protocol):
     """One consistent view of one campaign."""
 
     @property
     def name(self) -> str:
         """The campaign's name as the store has it."""
+
+    @property
+    def number(self) -> int:
+        """The campaign's number in the store."""
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -209,6 +243,12 @@ class Change(Reader, Protocol):
     def add_event(self, event: Event, fold: Fold) -> None:
         """Add the event that says what all this was, and keep its fold; a change's last call."""
 
+    def last_tombstone(self) -> Tombstone | None:
+        """Return the newest tombstone of the store."""
+
+    def bury(self, tombstone: Tombstone) -> None:
+        """Delete the campaign, but for its tombstone; a change's last call."""
+
 
 class Store(Protocol):
     """A database of campaigns."""
@@ -223,6 +263,9 @@ class Store(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of campaigns that were deleted, in the order of their deletion."""
 
     def create(self, name: str) -> AbstractContextManager[Change]:
         """Begin a campaign; a name that is taken raises CampaignStateError."""

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import check_absent, waiting
 from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
@@ -15,7 +16,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
-from seqbatch.campaign.steps.creating import require_room
+from seqbatch.campaign.steps.creating import keeps_control, require_room
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -37,6 +38,7 @@ class Amending:
         add: list[Action],
         retire: list[str],
         floor: float | None,
+        force: bool,
         absent: dict[str, Any] | None = None,
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
@@ -60,7 +62,12 @@ class Amending:
         self._require_boundary()
         self._check_actions(add, retire)
         after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        if not payload["changes"]:
+            raise InvalidArgumentError("amendment", "a change of some kind", "what is so already")
         self._check_after(after, bool(add))
+        if not force:
+            self._protect_control(after)
         # Another number of actions is another problem: sums of the old one do not fit into it.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
@@ -91,6 +98,11 @@ class Amending:
         """End the campaign; outcomes may still be recorded."""
         if self.now.aborted:
             raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
+        if self.now.finished:
+            raise CampaignStateError(
+                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
+                "are closed, and there is nothing to end early."
+            )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
@@ -165,6 +177,22 @@ class Amending:
             if name not in given:
                 raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
 
+    def _protect_control(self, after: Situation) -> None:
+        """Refuse to give up the action that the others are compared with."""
+        control = self.now.spec.control
+        names = [action.name for action in after.actions]
+        if control is not None and names.index(control) in after.retired - self.now.retired:
+            raise InvalidArgumentError(
+                "retire", "another action than the control", repr(control),
+                "No unit of the waves to come would get it, and none of those waves could be "
+                "compared with it. Where that is meant, add force=True.",
+            )  # fmt: skip
+        if keeps_control(self.now) and not keeps_control(after):
+            raise InvalidArgumentError(
+                "floor", f"above 0 where nothing else gives units the control {control!r}",
+                after.floor, "Where that is meant, add force=True.",
+            )  # fmt: skip
+
     def _check_after(self, after: Situation, added: bool) -> None:
         count = len(after.active)
         for name, received, most in (
@@ -199,11 +227,12 @@ def amend(
     add: Sequence[str | Mapping[str, Any]],
     retire: list[str],
     floor: float | None,
+    force: bool,
     absent: float | None = None,
     after: str | None = None,
 ) -> Event:
     """Amend a campaign in one transaction."""
-    _require_reason(why)
+    require_reason(why)
     if absent is None and after is not None:
         raise InvalidArgumentError("after", "given with absent alone", after)
     declared = None if absent is None else {"absent": _finite(absent), "after": after}
@@ -211,13 +240,27 @@ def amend(
     with store.change(name) as change:
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
-            absent=declared,
+            force=force, absent=declared,
         )  # fmt: skip
+
+
+def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
+    """Return what an amendment changes, from what to what."""
+    told = [
+        ("sizes", list(before.sizes), list(after.sizes)),
+        ("actions", _given(before), _given(after)),
+        ("floor", before.floor, after.floor),
+    ]
+    return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
+
+
+def _given(now: Situation) -> list[str]:
+    return [now.actions[number].name for number in now.active]
 
 
 def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     """End a campaign early, in one transaction."""
-    _require_reason(why)
+    require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
 
@@ -226,7 +269,8 @@ def _finite(absent: float) -> float:
     return arguments.number("absent", absent, above=-LARGEST_NUMBER, at_most=LARGEST_NUMBER)
 
 
-def _require_reason(why: str) -> None:
+def require_reason(why: str) -> None:
+    """Refuse what is done without a reason."""
     if not why.strip():
         raise InvalidArgumentError("reason", "given", repr(why))
 
@@ -238,4 +282,4 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         found = error.errors()[0]
         place = ".".join(str(part) for part in found["loc"])
         rule = "an action with a name and, under a shared model, finite features"
-        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None
+        raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None

@@ -214,7 +214,7 @@ class Closing:
             )
 
     def _refuse_early(self, counted: Tally, recorded: Ledger) -> None:
-        now, advice = self.now, "Or close it by force, with a reason."
+        now, advice = self.now, "Or close it as it is: force=True, with a reason=..."
         units, outcomes = int(counted.assigned.sum()), int(counted.seen.counts.sum())
         if now.left:
             raise CampaignStateError(

@@ -82,7 +82,26 @@ def begun(payload: dict[str, Any]) -> Situation:
             f"{now.policy.get('first')!r}. "
             'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
         )
+    if not keeps_control(now):
+        raise InvalidSpecError(
+            "control: after the first wave nothing makes sure that any unit gets "
+            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
+            "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
+            "every action has at least that probability); or leave control out."
+        )
     return now
+
+
+def keeps_control(now: Situation) -> bool:
+    """Say whether the control, where there is one, is surely given to some units in every wave."""
+    names = [action.name for action in now.actions]
+    if now.spec.control is None or names.index(now.spec.control) in now.retired:
+        return True
+    policy = now.made_policy()
+    by_chance = policy.starts_blind and len(now.sizes) == 1
+    tries = now.policy["kind"] == "UniformRandom" or now.policy.get("epsilon", 0) > 0
+    always = now.fixed is not None and now.spec.control == names[now.fixed]
+    return bool(now.spec.randomised or now.floor or tries or always or by_chance)
 
 
 def _require_distinct_columns(now: Situation) -> None:

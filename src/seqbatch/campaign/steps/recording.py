@@ -255,7 +255,8 @@ def check_columns(now: Situation, source: Source) -> list[str]:
         raise InvalidFileError(source.name, problems, NOTHING)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)
-    if WAVE in there and WAVE not in wanted:
+    # A feature of that name says something else.
+    if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
         wanted.append(WAVE)
     return wanted
 

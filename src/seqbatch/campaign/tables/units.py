@@ -46,6 +46,10 @@ class Units:
             given = pa.ipc.open_stream(self._spool).read_all()
             yield given.column(0).to_pylist(), given
 
+    def lines(self, *rows: int) -> list[int]:
+        """Return the lines that rows of data have in the file."""
+        return [int(line) for line in self._source.lines(np.array(rows, dtype=np.int64))]
+
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, where it is not the one they were checked by.
 
@@ -216,7 +220,7 @@ def _repeated(
         for each in ids:
             if row in suspects:
                 if each in seen:
-                    place = int(source.lines(np.array([seen[each]]))[0])
+                    [place] = units.lines(seen[each])
                     earlier = f"{source.place} {place:,}"
                     found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
                 seen.setdefault(each, row + 1)

@@ -34,7 +34,10 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
         paragraph(_explained(status.control)),
         *map(paragraph, remarks(status)),
         events_table(status.name, events).html(),
-        paragraph(f"Last event {status.hash}."),
+        paragraph(
+            f"Hash of the last event (kept elsewhere, it shows later that nothing up to here was "
+            f"changed): {status.hash}"
+        ),
     ]
     with atomically(out) as partial:
         partial.write_text(page(f"Campaign {status.name}", body), encoding="utf-8")

@@ -20,7 +20,7 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.decisions import decide
-from seqbatch.campaign.deciding.draws import draws
+from seqbatch.campaign.deciding.draws import draws, lots
 from seqbatch.campaign.deciding.learning import News, closed, relearned
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
@@ -81,11 +81,24 @@ def verify(
 ) -> Verified:
     """Check one campaign from end to end, and against a seal where one is given."""
     with store.read(name) as reader:
-        found = _Verifying(reader).run()
-        if seal is None:
-            return found
-        cut = [Finding(seal.event, "seal", text) for text in broken(reader, seal, signer=signer)]
-        return replace(found, findings=(*found.findings, *cut))
+        found, cut = _Verifying(reader).run(), []
+        if seal is not None:
+            said = broken(reader, seal, signer=signer)
+            cut = [Finding(seal.event, "seal", text) for text in said]
+    return replace(found, findings=(*_tombstones(store), *found.findings, *cut))
+
+
+def _tombstones(store: Store) -> list[Finding]:
+    """Check what is left of campaigns that were deleted: their hashes, and that none is missing."""
+    found, previous = [], ""
+    for tombstone in store.tombstones():
+        place = f"tombstone of campaign {tombstone.name!r}"
+        if hash_of(tombstone.name, tombstone) != tombstone.hash:
+            found.append(Finding(0, place, "is not what was signed"))
+        if tombstone.previous != previous:
+            found.append(Finding(0, place, "the one before it is missing"))
+        previous = tombstone.hash
+    return found
 
 
 class _Verifying:
@@ -101,6 +114,8 @@ class _Verifying:
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._absent = StoredAbsences()
         self._units = self._outcomes = self._states = 0
+        # The highest lot of every event that drew its units.
+        self._drawn: dict[int, int] = {}
 
     def run(self) -> Verified:
         self._guard(0, "events", self._chain)
@@ -109,6 +124,7 @@ class _Verifying:
         self._guard(0, "outcome chunks", self._outcome_chunks)
         self._guard(0, "states", self._state_records)
         self._guard(0, "unit chunks", self._unit_chunks)
+        self._guard(0, "lots", self._highest_lots)
         self._guard(0, "rows of events", self._rows)
         self._guard(0, "indexes", self._index_sizes)
         if self._usable:
@@ -255,9 +271,28 @@ class _Verifying:
         now = self._after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
+        self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units)
         again = decide(now, now.made_policy(), unpack_state(state.content, now), given, drawn)
         self._compare(chunk, now, units, stored, again)
+
+    def _lots(self, event: int, now: Situation, units: list[str]) -> None:
+        """Draw the units of an event again; who else was on the list is not on record."""
+        draw = self._events[event - 1].payload.get("draw")
+        if draw is None:
+            return
+        drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
+        limit = int(draw["highest_lot"], 16)
+        for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
+            self._find(event, f"unit {units[row]!r}", "has a lot above the highest that was drawn")
+        self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
+
+    def _highest_lots(self) -> None:
+        for event, highest in self._drawn.items():
+            said = self._events[event - 1].payload["draw"]["highest_lot"]
+            if highest < int(said, 16):
+                problem = f"the highest drawn is said to be {said}, a replay gives {highest:016x}"
+                self._find(event, "lots", problem)
 
     def _compare(
         self, chunk: UnitChunk, now: Situation, units: list[str], stored: Decided, again: Decided

@@ -181,7 +181,11 @@ def remarks(status: "Status") -> list[str]:
         )
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
-    return [*said, f"State {status.state}"]
+    return [
+        *said,
+        "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
+        f"in): {status.state}",
+    ]
 
 
 def clipped_text(clipped: dict[str, int]) -> str:
@@ -198,10 +202,23 @@ def events_table(name: str, events: list[Event]) -> Table:
     """Return everything that was done, in short."""
     return Table(
         f"Events of {name}",
-        ("event", "kind", "when (UTC)", "who", "why", "counts"),
-        [(e.sequence, e.kind, _time(e.at), e.who, e.why, _counts(e.counts)) for e in events],
-        words=("kind", "when (UTC)", "who", "why", "counts"),
+        ("event", "kind", "when (UTC)", "who", "why", "what"),
+        [(e.sequence, e.kind, _time(e.at), e.who, e.why, what_was_done(e)) for e in events],
+        words=("kind", "when (UTC)", "who", "why", "what"),
     )
+
+
+def what_was_done(event: Event) -> str:
+    """Return an event's counts, and of an amendment what was changed, from what to what."""
+    changed = [
+        f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
+        for change in event.payload.get("changes", ())
+    ]
+    return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
 
 
 def _time(at: str) -> str:
