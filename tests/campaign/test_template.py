@@ -322,13 +322,16 @@ def test_columns_that_cannot_be_used_as_they_are(tmp_path):
         "id": ids(), "price": column("12 EUR", "7 USD", "3 EUR", "8 USD"),
         "age": [str(20 + row % 40) if row != 7 else "about 30" for row in range(COUNT)],
         "huge": column("1e300", "2", "inf"), "x" * 300: column("a", "b"),
-        "empty": column("NA", "", "null"),
+        "empty": column("NA", "", "null"), "account no": [row**2 for row in range(COUNT)],
+        "phone": [5_550_000 + 7 * row for row in range(COUNT)],
     })  # fmt: skip
     features, became = accepted(path)
     assert list(features) == ["intercept", "categorical"]
     assert list(features["categorical"]) == ["huge"]
     assert became["price"].why == "amounts in EUR, USD; convert them to one currency or unit"
-    assert '"about 30"' in became["age"].why
+    assert 'such as "about 30"; repair them' in became["age"].why
+    assert became["account no"].why == "like an id: a different value in every row"
+    assert became["phone"].why == "like an id: a different value in every row"
     assert became["empty"].why == "has no values"
     assert "1 to 200 characters" in became["x" * 300].why
 
