@@ -32,7 +32,7 @@ def test_a_good_one():
     spec = parse_spec(GOOD)
     assert [action.name for action in spec.actions] == ["none", "mail"]
     assert (spec.unit, spec.required_outcomes, spec.floor, spec.model) == (
-        "unit",
+        ("unit",),
         0.9,
         0.0,
         "per-action",
@@ -54,7 +54,7 @@ def test_a_good_one():
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: .* greater than or equal to 1", 12),
     ("sizes = [10, 20]", "calendar = true", "calendar waves need waves", 11),
     ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 11),
-    ('column = "visit"', 'direction = "max"', "reward.column: Field required", 4),
+    ('column = "visit"', 'direction = "max"', "reward: exactly one of column", 4),
 ])  # fmt: skip
 def test_messages_quote_the_offending_line(old, new, label, line):
     text = GOOD.replace(old, new)
@@ -89,9 +89,9 @@ def test_one_mistake_is_one_problem(old, new, label):
     ('unit = "action"', "the unit column cannot be called 'action'"),
     ('unit = "event"', "the unit column cannot be called 'event'"),
     ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
-    ('unit = "visit"', "unit, reward.column and outcome must be told apart; repeated: visit"),
-    ('outcome = "visit"', "unit, reward.column and outcome must be told apart"),
-    ('outcome = "unit"', "unit, reward.column and outcome must be told apart"),
+    ('unit = "visit"', "reward, metrics and outcome must be told apart; repeated: visit"),
+    ('outcome = "visit"', "the columns of unit, reward, metrics and outcome must be told apart"),
+    ('outcome = "unit"', "the columns of unit, reward, metrics and outcome must be told apart"),
 ])  # fmt: skip
 def test_rules_across_lines(extra, message):
     with pytest.raises(InvalidSpecError, match=message):

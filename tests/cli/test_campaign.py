@@ -104,7 +104,7 @@ def test_exit_codes(folder):
     Path("bad.csv").write_text("id,age\na,x\nb,1\na,2\n", encoding="utf-8")
     result = said("assign", "spring", "bad.csv", "--out", "a.csv", code=2)
     assert result["problems"] == [
-        {"row": 1, "column": "age", "reason": "must be a number; received 'x'"}
+        {"line": 2, "column": "age", "reason": "must be a number; received 'x'"}
     ]
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
@@ -337,3 +337,51 @@ def test_the_control_is_marked(folder):
     assert "Missing outcomes: too few are missing, or too few came," in run(
         "close", "spring"
     ).stdout.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_shop_that_exports_buyers_only():
+    Path("shop.toml").write_text(SHOP, encoding="utf-8")
+    rows = [f"{number:03d},w1,30" for number in range(20)]
+    Path("shop.csv").write_text("\n".join(["customer,week,age", *rows]), encoding="utf-8")
+    run("create", "shop.toml")
+    run("assign", "shop", "shop.csv", "--out", "a.csv")
+    orders = [f"{number:03d},w1,{9 + number},1,1" for number in range(6)]
+    lines = ["customer,week,revenue,returned,left", *orders, "x,w1,1,0,0", "y,w1,1,0,0"]
+    Path("orders.csv").write_text("\n".join(lines), encoding="utf-8")
+    shown = run("record", "shop", "orders.csv", code=1).stdout
+    assert "Held rows by reason" in shown
+    assert said("record", "shop", "orders.csv", code=1)["reasons"] == [
+        {"verdict": "quarantined", "reason": "no such unit in this campaign", "rows": 2}
+    ]
+    assert "buyers only" in run("close", "shop", code=3).stderr
+    assert "counts as 0" in run("amend", "shop", "--absent", "0", "--reason", "no row").stdout
+    shown = run("close", "shop").stdout
+    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "VIOLATED" in shown
+    shown = run("status", "shop").stdout
+    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "Observed (reward in EUR)" in shown
+    assert "Guardrail VIOLATED: left of" in shown
+    assert said("status", "shop")["waves"][0]["absent"] == 14
+    run("verify", "shop")
+
+
+SHOP = """
+name = "shop"
+unit = ["customer", "week"]
+cluster = "customer"
+actions = ["none", {name = "call", cost = 0.4}]
+randomised = 1
+[reward]
+sum = {revenue = 1.0, returned = -0.5}
+unit = "EUR"
+[[metrics]]
+column = "left"
+direction = "min"
+guardrail = 0.02
+[features.numeric]
+age = "raw"
+[grid]
+sizes = [20, 20]
+"""

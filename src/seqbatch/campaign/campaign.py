@@ -73,7 +73,7 @@ class Campaign:
     >>> campaign.status()
     <Status of spring: wave 2 of 2, room for 4 more units; 4 units, 4 outcomes; 4 events>
     >>> campaign.status().waves[0]
-    Wave(wave=1, size=4, assigned=4, observed=4, closed=True)
+    Wave(wave=1, size=4, assigned=4, observed=4, closed=True, absent=0)
     >>> folder.cleanup()
     """
 
@@ -387,6 +387,8 @@ class Campaign:
         add: list[str | Mapping[str, Any]] | None = None,
         retire: list[str] | None = None,
         floor: float | None = None,
+        absent: float | None = None,
+        after: str | None = None,
     ) -> Event:
         """Change the campaign between two waves; what was assigned stays as it is.
 
@@ -404,6 +406,10 @@ class Campaign:
             Actions that no unit gets from now on.
         floor
             The least probability of each action from now on.
+        absent, after
+            What a unit without an outcome counts as when its wave is closed, from the open wave on,
+            and how long after its assignment at the earliest. This alone may also be changed within
+            a wave.
         """
         return amend(
             self.store,
@@ -415,6 +421,8 @@ class Campaign:
             add=add or (),
             retire=retire or [],
             floor=floor,
+            absent=absent,
+            after=after,
         )
 
     @naming_damage

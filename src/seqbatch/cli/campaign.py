@@ -88,9 +88,13 @@ def create(
     say(f"Policy {registry.text(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
+        from seqbatch.campaign.views.words import measured
+
+        scale = f"{now.policy['scale']:g}"
         say(
-            f"No reward.range was declared: scale {now.policy['scale']:g} is assumed for the noise "
-            "of outcomes. Declare the range, or a policy with its scale, where that is wrong."
+            f"No reward.range was declared: scale {measured(scale, now.spec.reward.unit)} is "
+            "assumed for the noise of outcomes. Declare the range, or a policy with its scale, "
+            "where that is wrong."
         )
     say(f"Next: seqbatch campaign assign {now.name} units.csv --out assignments.csv")
 
@@ -188,7 +192,11 @@ def record(
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
         held = [dict(zip(keys, row, strict=True)) for row in result.held]
-        dump({**asdict(result), "held": held})
+        why = [
+            {"verdict": verdict, "reason": reason, "rows": count}
+            for verdict, reason, count in result.reasons
+        ]
+        dump({**asdict(result), "held": held, "reasons": why})
     else:
         say(
             f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
@@ -203,6 +211,8 @@ def record(
             )
             say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
+            kinds = ("verdict", "reason", "rows")
+            show(Table("Held rows by reason", kinds, result.reasons, words=kinds[:2]))
             columns = ("line", "unit", "verdict", "reason")
             title = "Held rows (the first ones)"
             show(Table(title, columns, result.held, words=columns[1:], keys=2))
@@ -240,18 +250,34 @@ def close(
 
 
 def _show_closed(result: "Closed") -> None:
+    from seqbatch.campaign.views.words import absences, metrics_table, violations
+
     rows: list[list[Any]] = []
+    counts = result.absent_value is not None
     for action, units in result.assigned.items():
-        seen = result.observed[action]
-        missing = f"{1 - seen / units:.1%}" if units else ""
-        rows.append([action, units, f"{result.expected[action]:,.1f}", seen, missing])
-    columns = ("action", "units", "expected", "outcomes", "missing")
+        seen, absent = result.observed[action], result.absent[action]
+        missing = f"{1 - (seen + absent) / units:.1%}" if units else ""
+        beside = [absent] if counts else []
+        rows.append([action, units, f"{result.expected[action]:,.1f}", seen, *beside, missing])
+    absent_column = ("absent",) if counts else ()
+    columns = ("action", "units", "expected", "outcomes", *absent_column, "missing")
     title = f"Wave {result.wave} closed (event {result.event})"
     show(Table(title, columns, rows, words=("action",)))
+    if counts:
+        recorded, absent = sum(result.observed.values()), sum(result.absent.values())
+        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.unit)}.")
+    if result.absent_earlier:
+        say(f"{result.absent_earlier:,} units of earlier waves count as absent from now on.")
+    if result.metrics:
+        show(metrics_table(result.metrics))
+    for violation in violations(result.metrics):
+        say(violation)
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
         say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
+    if result.replaced:
+        say(f"{result.replaced:,} late outcomes replaced what absent units had counted as.")
     if result.corrected:
         say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
     for note in result.notes:
@@ -353,6 +379,12 @@ def amend(
     ] = None,
     retire: Annotated[list[str] | None, typer.Option(help="An action to retire.")] = None,
     floor: Annotated[float | None, typer.Option(help="The least probability of an action.")] = None,
+    absent: Annotated[
+        float | None, typer.Option(help="What a unit without an outcome counts as at close.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(help="How long after its assignment, as '14 days'.")
+    ] = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -369,6 +401,8 @@ def amend(
             add=[_action(text) for text in add or ()],
             retire=retire,
             floor=floor,
+            absent=absent,
+            after=after,
         )
         now = campaign.situation()
     if as_json:
@@ -377,6 +411,9 @@ def amend(
     given = ", ".join(now.actions[number].name for number in now.active)
     say(f"Amended (event {event.sequence}).")
     say(f"Waves of {', '.join(f'{size:,}' for size in now.sizes)} units; actions: {given}.")
+    if absent is not None:
+        wait = "" if after is None else f", {after} after its assignment at the earliest"
+        say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
 
 
 def _sizes(text: str) -> list[int]:

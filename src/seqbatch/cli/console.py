@@ -103,7 +103,7 @@ def _json_escape(character: str) -> str:
 def _plain(error: Exception) -> dict[str, Any]:
     made: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
     if isinstance(error, InvalidFileError):
-        keys = ("row", "column", "reason")
+        keys = (error.place, "column", "reason")
         made["problems"] = [dict(zip(keys, problem, strict=True)) for problem in error.problems]
     return made
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.events import canonical
@@ -18,7 +19,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
-from seqbatch.storage.bulk import Bulk
+from seqbatch.storage.bulk import Bulk, newest
 
 _PAGE = 10_000
 #: Rows of chunks that are read at once, and chunks: SQL has a limit on the length of a list.
@@ -137,18 +138,18 @@ class View:
         """Return each unit's number, -1 where it has none."""
         return self._bulk.numbers(self._campaign, units)
 
-    def outcomes(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
-        return self._bulk.outcomes(self._campaign, numbers)
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
+        """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
+        return newest(self._bulk.versions(self._campaign, numbers), len(numbers), parts)
 
     def owners(self, ids: Sequence[str]) -> Integers:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
         return self._bulk.owners(self._campaign, ids)
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
-        """Yield all versions of units' outcomes: number, version, value, event."""
-        for place, version, value, event in self._bulk.versions(self._campaign, numbers):
-            yield int(numbers[place]), version, value, event
+    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
+        """Yield all versions of units' outcomes: number, version, cells, event."""
+        for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
+            yield int(numbers[place]), version, [value, *_others(parts)], event
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -176,11 +177,11 @@ class View:
         self._insert(schema.unit_chunks, vars(chunk))
 
     def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats
+        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and the accepted ones to the index."""
+        """Add a chunk of outcome rows, and those that count to the index."""
         self._insert(schema.outcome_chunks, vars(chunk))
-        self._bulk.add_outcomes(self._campaign, numbers, versions, values, chunk.event)
+        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, chunk.event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""
@@ -250,6 +251,14 @@ def _values(text: str) -> dict[str, Any]:
     # Written in one way alone: also another space is not what was written.
     whole = isinstance(found, dict) and canonical(found) == text
     return found if whole else {"damaged": text}
+
+
+def _others(parts: Any) -> list[Any]:
+    """Return the numbers beside a value; damaged ones as they stand, like :func:`_values`."""
+    if not parts:
+        return []
+    whole = isinstance(parts, bytes) and len(parts) % 8 == 0
+    return np.frombuffer(parts, dtype="<f8").tolist() if whole else [parts]
 
 
 def _without_campaign(row: Any) -> dict[str, Any]:

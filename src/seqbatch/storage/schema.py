@@ -86,6 +86,7 @@ outcomes = _table(
     _key("number", _BIG),
     _key("version", sa.Integer),
     sa.Column("value", sa.Double, nullable=False),
+    sa.Column("parts", sa.LargeBinary, nullable=False),
     sa.Column("event", _BIG, nullable=False),
     rowid=False,
 )

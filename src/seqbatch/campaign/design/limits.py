@@ -47,6 +47,9 @@ MOST_PLANNED = 30
 MOST_UNITS = 1_000_000_000
 #: Actions of a campaign: every answer has a column for each.
 MOST_ACTIONS = 1_000
+#: Columns that a unit's id is made of, and further columns of its outcome.
+MOST_UNIT_COLUMNS = 8
+MOST_METRICS = 50
 #: Levels of one category, each a column of the model.
 MOST_LEVELS = 10_000
 #: Sums of products that are kept at most: half a gigabyte in each state.

@@ -7,37 +7,34 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from seqbatch.campaign.design.features import Features
-from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.limits import (
+    MOST_ACTIONS,
+    MOST_METRICS,
+    MOST_UNIT_COLUMNS,
+    MOST_UNITS,
+    MOST_WAVES,
+)
 from seqbatch.campaign.design.parts import Name, Number, Part, Share, Whole, distinct
+from seqbatch.campaign.design.reward import Metric, Reward
 
 #: What columns of answers and exports are called.
 RESERVED = (
     "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
-    "reason",
+    "reason", "reward", "observed",
 )  # fmt: skip
 #: Settings that were called otherwise once, and what they are called now.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 
 
 class Action(Part):
-    """One thing that can be done to a unit, with its own features where the model is shared."""
+    """One thing that can be done to a unit, with its own features where the model is shared.
+
+    What it costs is taken off the reward that is learned from (added, where less is better).
+    """
 
     name: Name
     features: dict[Name, Number] = Field(default={})
-
-
-class Reward(Part):
-    """Which column of the outcome file is learned from, and what it may hold."""
-
-    column: Name
-    direction: Literal["max", "min"] = "max"
-    range: tuple[Number, Number] | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Reward":
-        if self.range is not None and not self.range[0] < self.range[1]:
-            raise ValueError(f"range must be [low, high] with low below high, not {self.range}")
-        return self
+    cost: Number = 0.0
 
 
 class Grid(Part):
@@ -84,7 +81,10 @@ class Spec(Part):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     seed: Whole = Field(default=0, ge=0, lt=2**63)
-    unit: Name = "unit"
+    unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
+        default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS
+    )
+    cluster: Name | None = None
     actions: tuple[Annotated[Action, BeforeValidator(lambda v: _action(v))], ...] = Field(
         min_length=2, max_length=MOST_ACTIONS
     )
@@ -93,6 +93,7 @@ class Spec(Part):
     model: Literal["per-action", "shared"] = "per-action"
     features: Features = Features()
     reward: Reward
+    metrics: tuple[Metric, ...] = Field(default=(), max_length=MOST_METRICS)
     outcome: Name | None = None
     grid: Grid
     policy: PolicyChoice | None = None
@@ -124,31 +125,63 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
-        if self.unit in answer_columns(names):
-            raise ValueError(
-                f"the unit column cannot be called {self.unit!r}, as a column of the answers or of "
-                f"an export is; nor {', '.join(RESERVED)}"
-            )
-        own = [self.unit, self.reward.column, *([self.outcome] if self.outcome else [])]
-        distinct(tuple(own), "unit, reward.column and outcome")
-        if self.unit in self.features.columns:
-            raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
         if self.start is None and any("days" in r.parts for r in self.features.date.values()):
             raise ValueError(
                 "start is needed where a date's days are a feature: they are counted from it, as "
                 "in start = 2026-03-01"
             )
-        if self.reward.column in self.features.columns:
-            raise ValueError(
-                f"reward.column {self.reward.column!r} is also a feature: an outcome cannot be "
-                "known before its unit is assigned. Leave it out of the features, or rename one"
-            )
+        self._check_columns(names)
         return self
+
+    def _check_columns(self, actions: list[str]) -> None:
+        """Refuse columns that would be mistaken for one another."""
+        for unit in (*self.unit, self.id_name):
+            if unit in answer_columns(actions):
+                raise ValueError(
+                    f"the unit column cannot be called {unit!r}, as a column of the answers or of "
+                    f"an export is; nor {', '.join(RESERVED)}"
+                )
+            if unit in self.features.columns:
+                raise ValueError(f"the unit column {unit!r} cannot be a feature")
+        if self.cluster in answer_columns(actions) or self.cluster in self.features.columns:
+            raise ValueError(
+                f"the cluster column {self.cluster!r} cannot be a feature, nor be called as a "
+                "column of the answers or of an export is"
+            )
+        metrics = tuple(metric.column for metric in self.metrics)
+        named = () if self.outcome is None else (self.outcome,)
+        own = (*self.unit, *self.reward.columns, *metrics, *named)
+        distinct(own, "the columns of unit, reward, metrics and outcome")
+        for column in (*self.reward.columns, *metrics):
+            if column in self.features.columns or column == self.cluster:
+                raise ValueError(
+                    f"{'metrics' if column in metrics else 'reward.column'} {column!r} is also a "
+                    "column of the units: an outcome cannot be known before its unit is assigned. "
+                    "Leave it out of the features, or rename one"
+                )
+
+    @property
+    def id_name(self) -> str:
+        """What ids are called in front of people: the columns that they are made of."""
+        return " and ".join(self.unit)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The columns that are kept of an outcome beside the reward that is made of them."""
+        terms = self.reward.columns if self.reward.sum is not None else ()
+        return (*terms, *(metric.column for metric in self.metrics))
 
 
 def answer_columns(actions: Iterable[str]) -> set[str]:
     """Return what columns of answers and exports are called, where these are the actions."""
     return {*RESERVED, *(f"p({name})" for name in actions)}
+
+
+def _unit(value: Any) -> Any:
+    columns = (value,) if isinstance(value, str) else value
+    if isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns):
+        distinct(tuple(columns), "the columns of unit")
+    return columns
 
 
 def _action(value: Any) -> Any:

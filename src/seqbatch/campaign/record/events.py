@@ -115,6 +115,10 @@ class Logbook:
     def __post_init__(self) -> None:
         arguments.text("who", self.who)
 
+    def now(self) -> datetime:
+        """Return the time that an event of now would carry."""
+        return self.clock().astimezone(UTC)
+
     def write(
         self,
         change: Change,
@@ -125,6 +129,7 @@ class Logbook:
         counts: dict[str, Any] | None = None,
         payload: dict[str, Any] | None = None,
         rows: list[str] | None = None,
+        at: datetime | None = None,
     ) -> Event:
         """Add the event that ends a change, and return it.
 
@@ -138,11 +143,13 @@ class Logbook:
             See :class:`~seqbatch.campaign.record.store.Event`.
         rows
             The hashes of the records that came with it, in their order.
+        at
+            When; now where None.
         """
         event = Event(
             sequence=1 if now is None else now.sequence + 1,
             kind=kind,
-            at=self.clock().astimezone(UTC).isoformat(timespec="microseconds"),
+            at=(at or self.now()).isoformat(timespec="microseconds"),
             who=self.who,
             why=arguments.text("reason", why),
             counts=counts or {},

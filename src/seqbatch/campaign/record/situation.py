@@ -14,7 +14,7 @@ from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
@@ -54,6 +54,11 @@ class Situation:
         The waves that nothing is learned from.
     conflicts, quarantined
         Rows of outcome files that were held so far.
+    absent, wait
+        What a unit without an outcome counts as when its wave is closed, None for nothing; and how
+        long after its assignment, as declared or amended.
+    waiting
+        Assignments in closed waves, as wave and event, whose units had more time left then.
     clipped
         How many values of each column were moved to a bound so far.
     """
@@ -74,6 +79,9 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
+    absent: float | None = None
+    wait: str | None = None
+    waiting: tuple[tuple[int, int], ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -140,9 +148,15 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
+                "waiting": _waiting(plain["waiting"]),
                 "learned": None if learned is None else Learned.of(learned),
             }
         )
+
+    def rewards(self, values: Floats, actions: Integers) -> Floats:
+        """Return outcomes with what their actions cost: what is learned, but for its sign."""
+        costs = np.array([action.cost for action in self.actions])
+        return values - self.spec.reward.sign * costs[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
@@ -220,6 +234,8 @@ def _created(payload: dict[str, Any]) -> Situation:
         sizes=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
+        absent=spec.reward.absent,
+        wait=spec.reward.after,
     )
 
 
@@ -246,6 +262,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
+                waiting=_waiting(payload.get("waiting", ())),
             )
         case "amend":
             return amended(now, payload)
@@ -260,15 +277,27 @@ def _clipped(now: Situation, event: Event) -> dict[str, int]:
     return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
 
 
+def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple((wave, event) for wave, event in plain)
+
+
+def relearns(payload: dict[str, Any]) -> bool:
+    """Say whether an amendment changes what was learned, and so comes with a state of its own."""
+    return not payload.keys() <= {"absent", "wave"}
+
+
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
-    """Return the situation under an amendment: new sizes, actions, or least probability."""
+    """Return the situation under an amendment: new sizes, actions, least probability, absences."""
     added = tuple(Action.model_validate(action) for action in payload.get("add", ()))
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
+    absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
     return replace(
         now,
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=tuple(payload.get("sizes", now.sizes)),
         floor=float(payload.get("floor", now.floor)),
+        absent=absent["absent"],
+        wait=absent["after"],
     )

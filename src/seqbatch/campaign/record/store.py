@@ -8,7 +8,8 @@ units      chunks of assigned units: what was given and what was decided, as Arr
 outcomes   chunks of recorded rows, each with its verdict, as Arrow
 states     what the policy knew after each wave
 numbers    unit id to its number in the campaign, so that no unit has two actions
-values     unit number and version to an outcome, so that no outcome counts twice
+values     unit number and version to an outcome, so that no outcome counts twice; version 0 is
+           what a unit without an outcome was counted as
 owners     outcome id to a unit's number, so that no outcome has two units
 ========== =========================================================================
 
@@ -168,11 +169,15 @@ class Reader(Protocol):
     def owners(self, ids: Sequence[str]) -> Integers:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
 
-    def outcomes(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
+        """Return the newest version and cells of each unit's outcome; 0 and NaN where none.
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
-        """Yield all versions of units' outcomes: number, version, value, event."""
+        The cells are the value and, where `parts` are wanted, the other numbers that were recorded
+        with it. Version 0 is no record: it is what a unit counts as that has none.
+        """
+
+    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
+        """Yield all versions of units' outcomes: number, version, cells, event."""
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -191,9 +196,9 @@ class Change(Reader, Protocol):
         """Add a chunk of units, whose numbers were claimed."""
 
     def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats
+        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and the accepted ones to the index."""
+        """Add a chunk of outcome rows, and those that count to the index."""
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""

@@ -7,12 +7,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
-from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
-from seqbatch.campaign.design.spec import Action, answer_columns
+from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.reward import check_absent, waiting
+from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation, amended
+from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.steps.creating import require_room
 from seqbatch.core import arguments
@@ -36,11 +37,13 @@ class Amending:
         add: list[Action],
         retire: list[str],
         floor: float | None,
+        absent: dict[str, Any] | None = None,
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
         now = self.now
-        self._require_boundary()
         payload: dict[str, Any] = {}
+        if absent is not None:
+            payload["absent"] = self._absent(absent)
         if sizes is not None or units is not None:
             payload["sizes"] = self._sizes(sizes, units)
         if add:
@@ -51,6 +54,10 @@ class Amending:
             payload["floor"] = floor
         if not payload:
             raise InvalidArgumentError("amendment", "a change of some kind", "none")
+        if not relearns(payload):
+            now.require_open()
+            return self._write("amend", why, {**payload, "wave": now.wave}, [])
+        self._require_boundary()
         self._check_actions(add, retire)
         after = amended(now, payload)
         self._check_after(after, bool(add))
@@ -63,6 +70,22 @@ class Amending:
         saved = sealed(self._change.name, saved)
         self._change.add_state(saved)
         return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
+
+    def _absent(self, to: dict[str, Any]) -> dict[str, Any]:
+        """Return what absent units count as from now on, and what they counted as before."""
+        now = self.now
+        try:
+            check_absent(to["absent"], now.spec.reward.range)
+            if to["after"] is not None:
+                waiting(to["after"])
+        except ValueError as error:
+            raise InvalidArgumentError(
+                "absent", "as in a spec", to["absent"], f"{error}."
+            ) from None
+        before = {"absent": now.absent, "after": now.wait}
+        if to == before:
+            raise InvalidArgumentError("absent", "another than now", to["absent"])
+        return {"from": before, "to": to}
 
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
@@ -121,8 +144,9 @@ class Amending:
                 raise InvalidArgumentError(
                     "add", f"a name not among {', '.join(names)}", action.name
                 )
-            if now.spec.unit in answer_columns([action.name]):
-                rule = f"such that p({action.name}) is not the unit column {now.spec.unit!r}"
+            if (taken := f"p({action.name})") in (*now.spec.unit, now.spec.cluster):
+                what = "unit" if taken in now.spec.unit else "cluster"
+                rule = f"such that p({action.name}) is not the {what} column {taken!r}"
                 raise InvalidArgumentError("add", rule, repr(action.name))
             names.append(action.name)
             if tuple(action.features) != tuple(now.actions[0].features):
@@ -175,14 +199,20 @@ def amend(
     add: Sequence[str | Mapping[str, Any]],
     retire: list[str],
     floor: float | None,
+    absent: float | None = None,
+    after: str | None = None,
 ) -> Event:
     """Amend a campaign in one transaction."""
     _require_reason(why)
+    if absent is None and after is not None:
+        raise InvalidArgumentError("after", "given with absent alone", after)
+    declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
         return Amending(change, logbook).run(
-            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor
-        )
+            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
+            absent=declared,
+        )  # fmt: skip
 
 
 def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
@@ -190,6 +220,10 @@ def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     _require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
+
+
+def _finite(absent: float) -> float:
+    return arguments.number("absent", absent, above=-LARGEST_NUMBER, at_most=LARGEST_NUMBER)
 
 
 def _require_reason(why: str) -> None:

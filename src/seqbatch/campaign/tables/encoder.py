@@ -38,8 +38,10 @@ class Encoder:
 
     Parameters
     ----------
-    unit
-        The column of the ids.
+    unit, unit_columns
+        What the ids are called, and the columns of a file that they are made of.
+    cluster
+        The column whose units belong together, None for none; kept, and no part of a vector.
     features
         What the spec says of the columns.
     start
@@ -60,13 +62,17 @@ class Encoder:
     other: bool
     learned: Learned | None
     actions: tuple[Mapping[str, float], ...] = ()
+    unit_columns: tuple[str, ...] = ()
+    cluster: str | None = None
 
     @classmethod
     def of(cls, spec: Spec, *, actions: Sequence[Action], learned: Learned | None) -> "Encoder":
         """Return the encoder of a spec, for these actions."""
         traits = tuple(action.features for action in actions)
         return cls(
-            unit=spec.unit,
+            unit=spec.id_name,
+            unit_columns=spec.unit,
+            cluster=None if spec.cluster in spec.unit else spec.cluster,
             features=spec.features,
             start=spec.start,
             other=spec.on_unseen_category == "other",
@@ -76,7 +82,7 @@ class Encoder:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read from a file of units."""
+        """The columns that are kept of units: the ids, and what the model is made of."""
         return (self.unit, *self.features.columns)
 
     @cached_property
@@ -216,6 +222,9 @@ class Encoder:
             gram += out.T @ out
         traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
         used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
+        # A column filled with a mean of a billion must not hide one of zeros and ones.
+        size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+        gram /= np.outer(size, size)
         rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
         return used, int(rank)
 

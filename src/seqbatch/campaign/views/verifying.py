@@ -11,19 +11,21 @@ Records are read one chunk at a time, so that memory does not grow with the camp
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.deciding.learning import News, closed, relearned
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
-from seqbatch.campaign.record.outcomes import Ledger, accepted
-from seqbatch.campaign.record.situation import Situation, history
+from seqbatch.campaign.record.outcomes import Ledger, counting
+from seqbatch.campaign.record.situation import Situation, history, relearns
 from seqbatch.campaign.record.store import (
     Event,
     OutcomeChunk,
@@ -34,6 +36,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.core.arrays import Integers
 
@@ -96,6 +99,7 @@ class _Verifying:
         self._rounded = 0.0
         # The hashes of every event's records, as they are found.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
+        self._absent = StoredAbsences()
         self._units = self._outcomes = self._states = 0
 
     def run(self) -> Verified:
@@ -109,7 +113,8 @@ class _Verifying:
         self._guard(0, "indexes", self._index_sizes)
         if self._usable:
             for event in self._events:
-                if event.kind in ("create", "close", "amend"):
+                learns = event.kind == "amend" and relearns(event.payload)
+                if learns or event.kind in ("create", "close"):
                     self._guard(event.sequence, "state", lambda e=event: self._estimate(e))
         notes: tuple[str, ...] = ()
         if self._rounded:
@@ -192,21 +197,17 @@ class _Verifying:
             self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
 
     def _outcome_rows(self, chunk: OutcomeChunk) -> None:
-        """Compare the accepted rows of a chunk with the indexes."""
-        rows = accepted(unpack(chunk.rows))
+        """Compare the rows of a chunk that count with the indexes."""
+        rows = counting(unpack(chunk.rows))
         self._outcomes += rows.num_rows
+        self._absent.note(chunk.event, rows)
+        spec = self._after(1).spec if self._usable else None
+        found = list(differences(self._reader, rows, chunk.event, spec))
+        if spec is not None:
+            found += wrong_sums(rows, spec)
+        for place, problem in found:
+            self._find(chunk.event, place, problem)
         numbers = rows["number"].to_numpy()
-        indexed = {
-            (number, version): (value, event)
-            for number, version, value, event in self._reader.outcome_versions(np.unique(numbers))
-        }
-        columns = (rows["version"].to_pylist(), rows["value"].to_pylist())
-        for number, version, value in zip(numbers.tolist(), *columns, strict=True):
-            found = indexed.get((number, version))
-            if found != (value, chunk.event):
-                said = "nothing" if found is None else f"{found[0]!r} of event {found[1]}"
-                place = f"outcome of unit number {number}, version {version}"
-                self._find(chunk.event, place, f"the index says {said}, the record {value!r}")
         if "outcome" in rows.column_names:
             self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
 
@@ -345,5 +346,13 @@ class _Verifying:
         assert before is not None
         after = self._after(event.sequence)
         learner = replace(now, learned=after.learned, skipped=after.skipped)
-        news = News.since(self._reader, before.event, until=now.sequence)
+        news = News.since(self._reader, now, before.event)
+        skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
+        gone = absentees(self._reader, now, news.fresh, at=at, skip=skip)
+        if problem := self._absent.problem(event.sequence, gone):
+            self._find(event.sequence, "absent units", problem)
+        if gone.waiting != after.waiting:
+            problem = f"the times of events give {gone.waiting}, not {after.waiting}"
+            self._find(event.sequence, "waiting assignments", problem)
+        news = news.counting(gone.ledger(event.sequence, parts=0))
         return closed(learner, unpack_state(before.content, now), self._reader, news)
