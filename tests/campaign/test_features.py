@@ -3,6 +3,7 @@
 import contextlib
 import re
 import sqlite3
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,14 @@ from seqbatch.campaign.record.events import canonical
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.oracles.fitting import expected
 
 MESSY = {
     "name": "messy", "seed": 4, "unit": "id", "actions": ["none", "mail", "call"],
     "start": "2026-03-01", "reward": {"column": "visit", "range": [-10, 10]},
     "grid": {"sizes": [400, 200, 200]}, "policy": {"kind": "SBPE"}, "randomised": 0.3,
     "features": {
+        "intercept": True,
         "numeric": {
             "spend": {"missing": "median", "indicator": 0.1, "clip": [0.01, 0.99],
                       "format": "1.234,56 EUR"},
@@ -119,6 +122,27 @@ def test_what_is_learned_is_replayed_from_the_rows(store, tmp_path):
         )
     problems = [str(finding) for finding in campaign.verify().findings]
     assert any("learned: the rows give" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("traits", [None, {"none": 0.0, "mail": 1.0, "call": 2.5}])
+def test_scores_are_those_of_a_fit_to_the_exported_units(store, tmp_path, traits):
+    features = {**MESSY["features"], "interactions": [["spend", "member"], ["signup", "mailed"]]}
+    shared = {}
+    if traits:
+        actions = [{"name": name, "features": {"price": price}} for name, price in traits.items()]
+        shared = {"model": "shared", "actions": actions}
+        traits = {name: {"price": price} for name, price in traits.items()}
+    spec = {**MESSY, "reward": {"column": "y"}, "features": features, **shared}
+    campaign = Campaign.create(spec, store=store)
+    table = campaign.assign(table_of(messy(400, start=0))).table
+    campaign.record(outcomes(table, seed=1).rename({"visit": "y"}))
+    campaign.close()
+    campaign.assign(table_of(messy(200, start=400)))
+    campaign.export(tmp_path / "units.parquet")
+    rows = pl.read_parquet(tmp_path / "units.parquet").to_dicts()
+    first, second = ([row for row in rows if row["wave"] == wave] for wave in (1, 2))
+    wanted = expected(second, first, features, traits=traits, start=date(2026, 3, 1))
+    assert [row["score"] for row in second] == pytest.approx(wanted, abs=1e-7)
 
 
 def test_pieces_and_order_of_a_file_change_nothing_that_is_learned(tmp_path):

@@ -166,6 +166,17 @@ def test_thousands_that_may_be_decimals(tmp_path, beside, values, expected, read
     assert f'CHECK: "{values[0]}" is read as {read}' in became["spend"].why
 
 
+def test_semicolons_tell_that_the_comma_parts_decimals(tmp_path):
+    path = tmp_path / "kunden.csv"
+    rows = [f"{row:05d};1.{100 + 7 * row};0{row % 9 + 1}/05/2024;Köln" for row in range(COUNT)]
+    path.write_text("\n".join(["Kunde;Umsatz Vorjahr;seit;Ort", *rows]), encoding="latin-1")
+    features, became = accepted(path)
+    assert features["numeric"]["Umsatz Vorjahr"]["format"] == "1.234,56"
+    assert "is read as 1100 (as usual in files with semicolons)" in became["Umsatz Vorjahr"].why
+    assert features["date"]["seit"]["format"] == "%d/%m/%Y"
+    assert became["Ort"].why == 'has the same value in every row: "Köln"'
+
+
 def test_a_zero_before_the_mark_tells_decimals(tmp_path):
     path = write(tmp_path / "u.csv", {"id": ids(), "x": column("0.123", "-1.234", "2.345")})
     features, became = accepted(path)
@@ -289,12 +300,13 @@ def test_a_unit_of_two_columns(tmp_path):
         "spend": column(1.5, 2.5, 7.5), "customer": [f"C{row // 4}" for row in range(COUNT)],
         "year": column(2024), "week": [row % 4 + 1 for row in range(COUNT)],
     })  # fmt: skip
-    text = starting_spec(path)
-    declared = tomllib.loads(text)
+    declared = tomllib.loads(starting_spec(path))
     assert declared["unit"] == ["customer", "week"]
     assert declared["cluster"] == "customer"
-    assert list(declared["features"]["numeric"]) == ["spend"]
-    assert "categorical" not in declared["features"]
+    features, became = accepted(path)
+    assert list(features["numeric"]) == ["spend"]
+    assert "categorical" not in features
+    assert became["week"].why == "tells units apart together with customer"
 
 
 def test_files_without_ids(tmp_path):
@@ -314,7 +326,8 @@ def test_files_without_ids(tmp_path):
     ({"joined": ["2024-01-01", "2024-01-02", "2024-01-03"], "n": [3, 1, 2]}, "n"),
 ])  # fmt: skip
 def test_the_ids_that_are_found(tmp_path, columns, unit):
-    assert parse_spec(starting_spec(write(tmp_path / "u.csv", columns), today=TODAY)).unit == unit
+    path = write(tmp_path / "u.csv", columns)
+    assert tomllib.loads(starting_spec(path, today=TODAY))["unit"] == unit
 
 
 def test_columns_that_cannot_be_used_as_they_are(tmp_path):
@@ -322,13 +335,16 @@ def test_columns_that_cannot_be_used_as_they_are(tmp_path):
         "id": ids(), "price": column("12 EUR", "7 USD", "3 EUR", "8 USD"),
         "age": [str(20 + row % 40) if row != 7 else "about 30" for row in range(COUNT)],
         "huge": column("1e300", "2", "inf"), "x" * 300: column("a", "b"),
-        "empty": column("NA", "", "null"),
+        "empty": column("NA", "", "null"), "account no": [row**2 for row in range(COUNT)],
+        "phone": [5_550_000 + 7 * row for row in range(COUNT)],
     })  # fmt: skip
     features, became = accepted(path)
     assert list(features) == ["intercept", "categorical"]
     assert list(features["categorical"]) == ["huge"]
     assert became["price"].why == "amounts in EUR, USD; convert them to one currency or unit"
-    assert '"about 30"' in became["age"].why
+    assert 'such as "about 30"; repair them' in became["age"].why
+    assert became["account no"].why == "like an id: a different value in every row"
+    assert became["phone"].why == "like an id: a different value in every row"
     assert became["empty"].why == "has no values"
     assert "1 to 200 characters" in became["x" * 300].why
 

@@ -54,7 +54,8 @@ def draft_of(opened: Source, *, reward: str) -> Draft:
     """Look at a file of units, and propose what becomes of its columns."""
     columns = columns_of(opened)
     every = [ways_of(column) for column in columns]
-    habits = habits_of(every)
+    parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
+    habits = habits_of(every, semicolons=parted)
     units = unit_columns(
         columns, _numbers(every, habits), {w.column.name for w in every if w.dates}
     )

@@ -2,6 +2,7 @@
 
 from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.display import counted
 from seqbatch.planning import Plan, plan
 
 
@@ -35,7 +36,7 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
 def _reason(made: Plan, features: int, *, asked: bool) -> str:
     row, online = made.row, made.online
     share, wanted = row.earned / online.earned, 1 - made.within
-    said = f"by a plan for {made.grid.units:,} units and {features} numbers each: "
+    said = f"by a plan for {counted(made.grid.units, 'unit')} of {counted(features, 'feature')}: "
     if asked:
         said += f"{made.batches} waves, as asked for,"
     elif share >= wanted:

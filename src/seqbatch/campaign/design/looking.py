@@ -90,7 +90,10 @@ class Column:
     @cached_property
     def texts(self) -> pa.Array:
         """The distinct values as text, spaces around them taken away."""
-        return pc.utf8_trim_whitespace(self.values.cast(pa.string()))
+        spelled = self.values.cast(pa.string())
+        trimmed = pc.utf8_trim_whitespace(spelled)
+        # Where nothing was taken away, one copy is enough.
+        return spelled if trimmed.equals(spelled) else trimmed
 
     @cached_property
     def by_count(self) -> Integers:

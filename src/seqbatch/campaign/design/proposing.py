@@ -10,15 +10,22 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.design.identifying import numbers_rows
 from seqbatch.campaign.design.looking import Column
-from seqbatch.campaign.design.names import is_code
+from seqbatch.campaign.design.names import is_code, unlikely_id
 from seqbatch.campaign.design.spelled_dates import share_of_dates
 from seqbatch.campaign.design.spelled_numbers import (
     currencies,
     in_words,
     is_amount,
-    share_of_numbers,
+    no_numbers,
 )
-from seqbatch.campaign.design.ways import CHECK, Habits, Ways, chosen_date, chosen_number
+from seqbatch.campaign.design.ways import (
+    CHECK,
+    Habits,
+    Ways,
+    chosen_date,
+    chosen_number,
+    has_leading_zeros,
+)
 from seqbatch.campaign.design.written import quoted, value
 from seqbatch.campaign.tables.booleans import read_booleans
 from seqbatch.core.arrays import Floats
@@ -30,6 +37,8 @@ Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question"
 MOST_LEVELS = 50
 #: ... if these levels have this share of its units; else its levels are hashed into `CELLS`.
 COVERED, CELLS = 0.8, 16
+#: So few values describe units even where most rows have one of their own.
+FEW = 10
 #: Text of more characters than this, on average, is no category; nor is a longer level.
 LONG, LONGEST = 40, 200
 #: A level of fewer units than this goes to `other`, in files of some thousand units.
@@ -87,7 +96,7 @@ def proposed(ways: Ways, habits: Habits) -> Proposal:
         return _date(ways, habits)
     if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
         return _numeric(ways, habits)
-    if column.is_text and (why := _mixed(column, ways) or _wordy(column)):
+    if why := _mixed(column, ways) or _wordy(column):
         return Proposal(column.name, "left out", why=why)
     if _is_float(column):
         return Proposal(column.name, "left out", why="has numbers that are not finite")
@@ -148,16 +157,18 @@ def _numeric(ways: Ways, habits: Habits) -> Proposal:
         return Proposal(column.name, "left out", why="counts the rows of the file")
     if low == high:
         return Proposal(column.name, "left out", why="has one number and gaps")
+    if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
+        return Proposal(column.name, "left out", why=why)
     settings: dict[str, Any] = {"scale": "learn"}
-    why = [f"{number(low)} to {number(high)}", in_words(way.example)]
+    said = [f"{number(low)} to {number(high)}", in_words(way.example)]
     if column.missing:
         settings["missing"] = "median"
-        why.append(f"{_missing(column)} the median")
+        said.append(f"{_missing(column)} the median")
     if way.example:
         settings["format"] = way.example
-    why.append(_tail(way.numbers, column))
+    said.append(_tail(way.numbers, column))
     text = '"learn"' if len(settings) == 1 else value(settings)
-    return Proposal(column.name, "numeric", text, _joined(*why, remark))
+    return Proposal(column.name, "numeric", text, _joined(*said, remark))
 
 
 def _tail(numbers: Floats, column: Column) -> str:
@@ -175,29 +186,33 @@ def _tail(numbers: Floats, column: Column) -> str:
 
 def _mixed(column: Column, ways: Ways) -> str:
     """Return what is wrong with a column of text that is mostly numbers or dates."""
-    if ways.numbers or is_code(column.name) or column.distinct < 3:
+    if not column.is_text or ways.numbers or is_code(column.name) or column.distinct < 3:
         return ""
     if share_of_dates(column.texts) > MOSTLY:
         return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
     several = currencies(column.texts)
     if len(several) > 1 and all(is_amount(text) for text in several):
         return f"amounts in {', '.join(several)}; convert them to one currency or unit"
-    if (
-        share_of_numbers(column.texts) > MOSTLY
-        and not pc.any(pc.match_substring_regex(column.texts, r"^0\d")).as_py()
-    ):
-        return f"numbers, but not all cells fit one format: {_some(column)}; repair them to use it"
+    share, odd = no_numbers(column.texts) if not has_leading_zeros(column) else (1.0, [])
+    if share < 1 - MOSTLY:
+        some = ", ".join(_short(text) for text in odd)
+        return f"numbers but for some cells, such as {some}; repair them to use it"
     return ""
 
 
 def _wordy(column: Column) -> str:
-    """Return why text is no category: every unit has its own, or it is prose."""
+    """Return why values are no category: every unit has its own, or they are prose."""
     lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
     if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
         return "free text"
+    return _like_an_id(column)
+
+
+def _like_an_id(column: Column) -> str:
+    """Return why a column tells units apart rather than describing them, "" where it does not."""
     if column.distinct == column.present and column.present > 2:
         return "like an id: a different value in every row"
-    if column.distinct > max(MOST_LEVELS, column.present / 2):
+    if column.distinct > max(FEW, column.present / 2):
         return f"like an id: {column.distinct:,} values in {counted(column.present, 'row')}"
     return ""
 

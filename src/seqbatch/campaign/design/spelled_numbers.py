@@ -13,6 +13,8 @@ from seqbatch.core.arrays import Floats
 
 #: Values that are looked at first: most columns of text are told from numbers by these.
 FEW = 500
+#: Cells that are quoted in a reason.
+SHOWN = 3
 #: What the digits may look like, by thousands and decimals.
 MARKED = ("1234.56", "1234,56", "1,234.56", "1.234,56", "1 234,56", "1 234.56", "1'234.56")
 #: What is no currency and no unit of measure: digits, marks, signs.
@@ -94,11 +96,16 @@ def _is_unclear(texts: pa.Array) -> bool:
     return bool(pc.all(pc.match_substring_regex(marked, UNCLEAR)).as_py())
 
 
-def share_of_numbers(texts: pa.Array) -> float:
-    """Return the share of the first few distinct texts that some one format fits."""
-    few = texts[:FEW]
+def no_numbers(texts: pa.Array) -> tuple[float, list[str]]:
+    """Return the share of texts that are no numbers by the format that fits most, and some of them.
+
+    >>> no_numbers(pa.array(["1,5", "2,5", "about 3", "4"]))
+    (0.25, ['about 3'])
+    """
     forms = (None, *(NumberFormat.of(example) for example in MARKED))
-    return max(1 - len(_wrong(few, form)) / max(len(few), 1) for form in forms)
+    best = min(forms, key=lambda form: len(_wrong(texts[:FEW], form)))
+    wrong = sorted(_wrong(texts, best))
+    return len(wrong) / max(len(texts), 1), texts.take(wrong[:SHOWN]).to_pylist()
 
 
 def currencies(texts: pa.Array) -> list[str]:

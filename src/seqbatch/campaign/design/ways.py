@@ -38,10 +38,13 @@ class Habits:
         Whether a comma parts the decimals.
     day_first
         Whether a day stands before its month.
+    semicolons
+        Whether cells are parted by semicolons, as programs do where the comma parts decimals.
     """
 
     decimal_comma: bool | None = None
     day_first: bool | None = None
+    semicolons: bool = False
 
 
 def ways_of(column: Column) -> Ways:
@@ -66,8 +69,8 @@ def has_leading_zeros(column: Column) -> bool:
     return column.is_text and _some(column, r"^0\d+$")
 
 
-def habits_of(every: Iterable[Ways]) -> Habits:
-    """Return what those columns tell that can be read in one way alone."""
+def habits_of(every: Iterable[Ways], *, semicolons: bool = False) -> Habits:
+    """Return what those columns tell that can be read in one way alone, and the file itself."""
     commas, orders = set(), set()
     for ways in every:
         if len(ways.numbers) == 1 and ways.column.is_text and _some(ways.column, r"\d[.,]\d"):
@@ -78,6 +81,7 @@ def habits_of(every: Iterable[Ways]) -> Habits:
     return Habits(
         decimal_comma=commas.pop() if len(commas) == 1 else None,
         day_first=orders.pop() if len(orders) == 1 else None,
+        semicolons=semicolons,
     )
 
 
@@ -87,12 +91,14 @@ def chosen_number(ways: Ways, habits: Habits) -> tuple[Spelling, str]:
         return ways.numbers[0], ""
     # Where nothing tells, a mark before three digits parts decimals if it is a dot and thousands
     # if it is a comma: as most programs write.
-    comma = bool(habits.decimal_comma)
+    comma = habits.semicolons if habits.decimal_comma is None else habits.decimal_comma
     chosen = next((way for way in ways.numbers if way.decimal_comma is comma), ways.numbers[0])
     cell = next(text for text in ways.column.texts.to_pylist() if "," in text or "." in text)
     place = next(n for n, text in enumerate(ways.column.texts.to_pylist()) if text == cell)
     reason = "as in the file's other columns"
-    if habits.decimal_comma is None:
+    if habits.decimal_comma is None and habits.semicolons:
+        reason = "as usual in files with semicolons"
+    elif habits.decimal_comma is None:
         reason = "the usual meaning; no other column tells"
     return chosen, f"{CHECK} {quoted(cell)} is read as {chosen.numbers[place]:g} ({reason})"
 
@@ -102,7 +108,7 @@ def chosen_date(ways: Ways, habits: Habits) -> tuple[DateSpelling, str]:
     if len(ways.dates) == 1:
         return ways.dates[0], ""
     order, reason = habits.day_first, "as in the file's other dates"
-    if order is None and habits.decimal_comma:
+    if order is None and (habits.decimal_comma or habits.semicolons):
         order, reason = True, "as usual where decimals have a comma"
     chosen = next((way for way in ways.dates if way.day_first is order), None)
     if chosen is None:
