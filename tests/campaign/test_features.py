@@ -268,10 +268,10 @@ def test_a_feature_may_be_called_like_a_column_of_the_answers(store, tmp_path):
     ({"numeric": {"a": "raw"}, "boolean": {"a": True}}, "must be told apart; repeated: a"),
     ({"boolean": {"a": 3}}, "'refuse', 'level', true or false"),
     ({"date": {"a": "%H"}}, "year, month and day"),
-    ({"date": {"a": 3}}, "Input should be a format such as"),
+    ({"date": {"a": 3}}, "must be a format such as"),
     ({"date": {"a": "iso"}}, "start is needed where a date's days are a feature"),
     ({"categorical": {"a": {"levels": ["x"], "missing": "mean"}}}, "'refuse' or 'level'"),
-    ({"categorical": {"a": {"levels": ["x"], "least": -1}}}, "greater than or equal to 0"),
+    ({"categorical": {"a": {"levels": ["x"], "least": -1}}}, "must be at least 0; received -1"),
 ])  # fmt: skip
 def test_rules_that_cannot_be_are_refused(store, features, message):
     with pytest.raises(InvalidSpecError, match=message) as raised:

@@ -187,11 +187,11 @@ def test_long_cells_and_ids_are_named(campaign):
     frame = units(3)
     long = frame.with_columns(city=pl.Series(["a", "x" * 10_001, "b"]))
     with pytest.raises(
-        InvalidFileError, match=r"line 2, column 'city': .* 10,000 bytes; .* 10,001"
+        InvalidFileError, match=r"row 2, column 'city': .* 10,000 bytes; .* 10,001"
     ):
         campaign.assign(long)
     long = frame.with_columns(id=pl.Series(["a", "é" * 501, "b"]))
-    with pytest.raises(InvalidFileError, match=r"line 2, column 'id': .* 1,000 bytes; .* 1,002"):
+    with pytest.raises(InvalidFileError, match=r"row 2, column 'id': .* 1,000 bytes; .* 1,002"):
         campaign.assign(long)
 
 
@@ -325,10 +325,10 @@ def test_the_row_that_wedged_a_campaign_is_refused(tmp_path):
     campaign = Campaign.create({**PLAIN, "features": features}, store=store)
     frame = pl.DataFrame({"id": ["a", "b"], "x": [1.0, 1e29], "z": [1.0, 1e15]})
     with pytest.raises(
-        InvalidFileError, match=r"line 2, column 'x\*z': must be below 1e\+60 .*1e\+64"
+        InvalidFileError, match=r"row 2, column 'x\*z': must be below 1e\+60 .*1e\+64"
     ):
         campaign.assign(frame)
-    with pytest.raises(InvalidFileError, match=r"line 1, column 'x': .* below 1e\+30"):
+    with pytest.raises(InvalidFileError, match=r"row 1, column 'x': .* below 1e\+30"):
         campaign.assign(frame.with_columns(x=pl.Series([1e70, 1.0])))
     store.close()
 
@@ -345,7 +345,7 @@ def test_numbers_are_checked_by_the_scaling_that_is_learned_meanwhile(tmp_path):
         if doing == "checking":
             campaign.close(force=True, reason="meanwhile")
 
-    with pytest.raises(InvalidFileError, match=r"line 1, column 'x\*z': must be below"):
+    with pytest.raises(InvalidFileError, match=r"row 1, column 'x\*z': must be below"):
         campaign.assign(
             pl.DataFrame({"id": ["c"], "x": [1e10], "z": [1e25]}), report=close_meanwhile
         )

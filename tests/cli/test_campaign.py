@@ -94,6 +94,25 @@ def test_a_whole_campaign(folder):
     assert folder.exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_values_beyond_the_first_wave_are_counted():
+    run("create", "spec.toml")
+    assert "Clipped" not in run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    wave(1)
+    run("record", "spring", "o1.csv")
+    run("close", "spring")
+    more = units(40, start=60).with_columns(age=pl.Series([1e9] + [40.0] * 39))
+    more[:20].write_csv("some.csv")
+    more.write_csv("more.csv")
+    shown = run("assign", "spring", "some.csv", "--out", "some.out.csv").stdout
+    line = "Clipped to the bounds of the first wave or the declared range: age 1"
+    assert f"{line}." in shown.splitlines()
+    # Units that had their answer are not counted again.
+    assert said("assign", "spring", "more.csv", "--out", "a2.csv")["clipped"] == {}
+    assert said("status", "spring")["clipped"] == {"age": 1}
+    assert f"{line} so far." in " ".join(run("status", "spring").stdout.split())
+
+
 def test_exit_codes(folder):
     run("status", "spring", code=2)
     run("create", "spec.toml")
@@ -157,7 +176,7 @@ def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
     shown = run(*words).stdout
     assert "decimal comma" in shown
     assert "Look first at revenue." in shown
-    assert "Next: seqbatch campaign create 'a spec.toml'" in shown
+    assert "Next: seqbatch campaign validate 'a spec.toml' messy.csv" in shown
     found = said(*words)
     assert (found["unit"], found["sizes"]) == (["customer"], [3])
     assert [column["became"] for column in found["columns"]] == ["unit", "numeric", "question"]
