@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.design.limits import DEEPEST, LONGEST_SPEC
+from seqbatch.campaign.design.parts import Part
 from seqbatch.campaign.design.reasons import reason
-from seqbatch.campaign.design.spec import RENAMED, Part, Spec
+from seqbatch.campaign.design.spec import RENAMED, Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
 #: Words that Pydantic puts into a place where there are several forms.
