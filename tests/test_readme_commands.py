@@ -41,7 +41,7 @@ def shell(line, folder):
 @pytest.mark.slow
 def test_plan_and_campaign(tmp_path):
     """The list of customers is there at the start, and the outcomes once there are assignments."""
-    units(900).write_csv(tmp_path / "customers.csv")
+    units(3_000).write_csv(tmp_path / "customers.csv")
     for line in [*of("seqbatch plan"), *of("seqbatch campaign")]:
         if " record " in line:
             given = pl.read_csv(tmp_path / "assignments.csv", infer_schema=False)

@@ -110,3 +110,14 @@ def test_what_is_done_is_done_although_the_next_step_is_not_known(monkeypatch):
     monkeypatch.setattr(Path, "iterdir", unreadable)
     shown = run("seqbatch campaign status spring").stdout
     assert "Next:" not in shown
+
+
+def test_of_several_files_the_numbered_one_or_the_largest_is_named():
+    assert "'every body.csv'" in pasted(run("seqbatch campaign create 'my spec.toml'"))
+    units(20).write_csv("zz.csv")
+    assert "'every body.csv'" in pasted(run("seqbatch campaign status spring"))
+    units(20).write_csv("units-1.csv")
+    units(20).write_csv("units-11.csv")
+    assert " units-1.csv " in pasted(run("seqbatch campaign status spring"))
+    Path("broken.csv").write_bytes(b"\xff\xfe\x00")
+    assert " units-1.csv " in pasted(run("seqbatch campaign status spring"))

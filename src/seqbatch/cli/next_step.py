@@ -67,11 +67,18 @@ def command(*words: str, store: str) -> str:
 
 
 def _units_file(now: "Situation") -> str | None:
-    """Return a file of this folder that has a unit's columns and is not one of answers."""
-    wanted = set(now.encoder(wave=now.wave).columns)
-    return _found(
-        lambda names: wanted <= names and not names & {"probability", *now.spec.reward.columns}
+    """Return a file of this folder that has a unit's columns and is not one of answers.
+
+    Of several, the one that is numbered like the wave; or else the largest, a list of everybody.
+    """
+    wanted, other = (
+        set(now.encoder(wave=now.wave).columns),
+        {"probability", *now.spec.reward.columns},
     )
+    files = _found(lambda names: wanted <= names and not names & other)
+    numbered = [path for path in files if str(now.wave) in re.findall(r"\d+", path.stem)]
+    largest = max(numbered or files, key=lambda path: path.stat().st_size, default=None)
+    return None if largest is None else str(largest)
 
 
 def _outcomes_file(campaign: "Campaign", now: "Situation") -> str | None:
@@ -80,23 +87,25 @@ def _outcomes_file(campaign: "Campaign", now: "Situation") -> str | None:
         last = reader.last_event()
     since = datetime.fromisoformat(last.at).timestamp() if last else 0.0
     wanted = {*now.spec.unit, *now.spec.reward.columns}
-    return _found(lambda names: wanted <= names and "probability" not in names, since=since)
+    files = _found(lambda names: wanted <= names and "probability" not in names, since=since)
+    return str(files[0]) if files else None
 
 
-def _found(fits: Callable[[set[str]], bool], *, since: float = 0.0) -> str | None:
-    """Return the newest table of this folder whose columns fit."""
+def _found(fits: Callable[[set[str]], bool], *, since: float = 0.0) -> list[Path]:
+    """Return the tables of this folder whose columns fit, the newest first."""
     from seqbatch.campaign.tables.reading import has_ending, source
 
     files = [path for path in Path().iterdir() if has_ending(path.name) and path.is_file()]
     newest = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+    found = []
     for path in newest[:MOST_FILES]:
         try:
             with source(str(path)) as opened:
                 if path.stat().st_mtime >= since and fits(set(opened.columns())):
-                    return str(path)
+                    found.append(path)
         except (SeqbatchError, OSError):
             continue
-    return None
+    return found
 
 
 def _new_file(stem: str, number: int | None, ending: str = ".csv") -> str:
