@@ -1,7 +1,10 @@
 """Campaigns on files as people have them: what is declared, learned, counted, said and replayed."""
 
 import contextlib
+import re
 import sqlite3
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,16 +12,19 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.learning import aliasing
+from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.campaign.record.events import canonical
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.oracles.fitting import expected
 
 MESSY = {
     "name": "messy", "seed": 4, "unit": "id", "actions": ["none", "mail", "call"],
     "start": "2026-03-01", "reward": {"column": "visit", "range": [-10, 10]},
     "grid": {"sizes": [400, 200, 200]}, "policy": {"kind": "SBPE"}, "randomised": 0.3,
     "features": {
+        "intercept": True,
         "numeric": {
             "spend": {"missing": "median", "indicator": 0.1, "clip": [0.01, 0.99],
                       "format": "1.234,56 EUR"},
@@ -116,6 +122,27 @@ def test_what_is_learned_is_replayed_from_the_rows(store, tmp_path):
         )
     problems = [str(finding) for finding in campaign.verify().findings]
     assert any("learned: the rows give" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("traits", [None, {"none": 0.0, "mail": 1.0, "call": 2.5}])
+def test_scores_are_those_of_a_fit_to_the_exported_units(store, tmp_path, traits):
+    features = {**MESSY["features"], "interactions": [["spend", "member"], ["signup", "mailed"]]}
+    shared = {}
+    if traits:
+        actions = [{"name": name, "features": {"price": price}} for name, price in traits.items()]
+        shared = {"model": "shared", "actions": actions}
+        traits = {name: {"price": price} for name, price in traits.items()}
+    spec = {**MESSY, "reward": {"column": "y"}, "features": features, **shared}
+    campaign = Campaign.create(spec, store=store)
+    table = campaign.assign(table_of(messy(400, start=0))).table
+    campaign.record(outcomes(table, seed=1).rename({"visit": "y"}))
+    campaign.close()
+    campaign.assign(table_of(messy(200, start=400)))
+    campaign.export(tmp_path / "units.parquet")
+    rows = pl.read_parquet(tmp_path / "units.parquet").to_dicts()
+    first, second = ([row for row in rows if row["wave"] == wave] for wave in (1, 2))
+    wanted = expected(second, first, features, traits=traits, start=date(2026, 3, 1))
+    assert [row["score"] for row in second] == pytest.approx(wanted, abs=1e-7)
 
 
 def test_pieces_and_order_of_a_file_change_nothing_that_is_learned(tmp_path):
@@ -272,3 +299,15 @@ def test_the_file_is_refused_with_the_row_the_value_and_the_setting(store):
         (3, "signup", "must be a date in the format %d.%m.%Y; received '31.02.2025'"),
         (3, "spend", "must be a number spelled like 1.234,56 EUR; received '12 USD'"),
     ]  # fmt: skip
+
+
+def test_the_documented_specs_can_be_read():
+    page = (Path(__file__).parents[2] / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    whole, rules = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[:2]
+    assert parse_spec(whole).features.columns == (
+        "age", "spend", "opened", "signup", "member", "region", "city",
+    )  # fmt: skip
+    frame = 'name = "x"\nactions = ["a", "b"]\nreward = {column = "y"}\ngrid = {sizes = [5]}\n'
+    features = parse_spec(frame + rules).features
+    assert features.columns == ("spend", "rate", "age", "signup", "opt_in", "city", "shop")
+    assert features.learning == ("spend", "age", "signup", "city")

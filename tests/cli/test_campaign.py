@@ -94,6 +94,25 @@ def test_a_whole_campaign(folder):
     assert folder.exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_values_beyond_the_first_wave_are_counted():
+    run("create", "spec.toml")
+    assert "Clipped" not in run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    wave(1)
+    run("record", "spring", "o1.csv")
+    run("close", "spring")
+    more = units(40, start=60).with_columns(age=pl.Series([1e9] + [40.0] * 39))
+    more[:20].write_csv("some.csv")
+    more.write_csv("more.csv")
+    shown = run("assign", "spring", "some.csv", "--out", "some.out.csv").stdout
+    line = "Clipped to the bounds of the first wave or the declared range: age 1"
+    assert f"{line}." in shown.splitlines()
+    # Units that had their answer are not counted again.
+    assert said("assign", "spring", "more.csv", "--out", "a2.csv")["clipped"] == {}
+    assert said("status", "spring")["clipped"] == {"age": 1}
+    assert f"{line} so far." in " ".join(run("status", "spring").stdout.split())
+
+
 def test_exit_codes(folder):
     run("status", "spring", code=2)
     run("create", "spec.toml")
