@@ -184,7 +184,7 @@ def test_a_declaration_inferred_from_units(tmp_path):
     frame.write_csv(tmp_path / "units.csv")
     text = starting_spec(tmp_path / "units.csv", name="two")
     spec = parse_spec(text)
-    assert spec.unit == "id"
+    assert spec.unit == ("id",)
     scales = {name: rules.scale for name, rules in spec.features.numeric.items()}
     assert scales == {"age": "learn", "spend": "learn", "flag": "raw"}
     assert spec.features.categorical["zip"].levels == ("rural", "urban")
@@ -214,7 +214,7 @@ def test_what_is_inferred_of_columns_that_are_not_plain(tmp_path, ending):
         frame.write_csv(path)
     text = starting_spec(path)
     spec = parse_spec(text)
-    assert spec.unit == "customer"
+    assert spec.unit == ("customer",)
     numeric = {"spend": "learn", "row": "learn", "age": "learn", "score": "raw"}
     assert {name: rules.scale for name, rules in spec.features.numeric.items()} == numeric
     assert '"age" = "learn"  # has missing values' in text
@@ -229,7 +229,7 @@ def test_what_is_inferred_of_columns_that_are_not_plain(tmp_path, ending):
 def test_the_ids_that_are_inferred(tmp_path):
     def unit(**columns):
         pl.DataFrame(columns).write_csv(tmp_path / "units.csv")
-        return parse_spec(starting_spec(tmp_path / "units.csv")).unit
+        return parse_spec(starting_spec(tmp_path / "units.csv")).id_name
 
     assert unit(n=[1, 2, 3], name=["x", "y", "z"]) == "name"
     assert unit(n=[1, 2, 3], name=["x", "y", "y"]) == "n"
