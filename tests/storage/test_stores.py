@@ -99,12 +99,12 @@ def test_outcomes_have_versions(store):
         assert list(reader.outcome_chunks()) == [chunk, newer]
         assert [c.chunk for c in reader.outcome_chunks(after_event=3)] == [1]
         assert sorted(reader.outcome_versions(np.array([2, 1]))) == [
-            (2, 1, [0.1, 7.0, ANY], 3), (2, 2, [-5.5, 1.0, 3.0], 4),
+            (2, 1, (0.1, 7.0, ANY), 3), (2, 2, (-5.5, 1.0, 3.0), 4),
         ]  # fmt: skip
         _, cells = reader.outcomes(np.array([2, 0]), parts=2)
         assert cells.tolist() == [[-5.5, 1.0, 3.0], [1e-300, 0.0, 2.0]]
         first = next(row for row in reader.outcome_versions(np.array([2])) if row[1] == 1)
-        assert first[2][:2] == [0.1, 7.0]
+        assert first[2][:2] == (0.1, 7.0)
         assert np.isnan(first[2][2])
         assert reader.index_sizes() == (3, 3, 0)
 

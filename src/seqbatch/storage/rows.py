@@ -152,10 +152,13 @@ class View:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
         return self._bulk.owners(self._campaign, ids)
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
+    def outcome_versions(
+        self, numbers: Integers
+    ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
         """Yield all versions of units' outcomes: number, version, cells, event."""
         for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
-            yield int(numbers[place]), version, [value, *_others(parts)], event
+            cells = (value, *_others(parts)) if parts else (value,)
+            yield int(numbers[place]), version, cells, event
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -288,8 +291,6 @@ def _values(text: str) -> dict[str, Any]:
 
 def _others(parts: Any) -> list[Any]:
     """Return the numbers beside a value; damaged ones as they stand, like :func:`_values`."""
-    if not parts:
-        return []
     whole = isinstance(parts, bytes) and len(parts) % 8 == 0
     return np.frombuffer(parts, dtype="<f8").tolist() if whole else [parts]
 

@@ -210,7 +210,9 @@ class Reader(Protocol):
         with it. Version 0 is no record: it is what a unit counts as that has none.
         """
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, list[float], int]]:
+    def outcome_versions(
+        self, numbers: Integers
+    ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
         """Yield all versions of units' outcomes: number, version, cells, event."""
 
     def index_sizes(self) -> tuple[int, int, int]:

@@ -30,21 +30,21 @@ def differences(
     """
     parts = 0 if spec is None else len(spec.parts)
     numbers, versions = rows["number"].to_numpy(), rows["version"].to_pylist()
-    cells = np.column_stack([rows["value"].to_numpy(), parts_of(rows, parts)]).tolist()
+    columns = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
+    # Flat tuples of numbers: Python need not look through them again and again.
     indexed = {
-        (number, version): (found, when)
+        (number, version): (*found, when)
         for number, version, found, when in reader.outcome_versions(np.unique(numbers))
     }
-    for number, version, recorded in zip(numbers.tolist(), versions, cells, strict=True):
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    for number, version, row in zip(numbers.tolist(), versions, cells, strict=True):
+        found = indexed.get((number, version))
         # What an absent unit counts as is a number alone.
-        row = recorded if version else recorded[:1]
-        place = f"outcome of unit number {number}, version {version}"
-        if (number, version) not in indexed:
-            yield place, f"the index says nothing, the record {_told(row)}"
-            continue
-        found, when = indexed[number, version]
-        if when != event or not _alike(found, row):
-            yield place, f"the index says {_told(found)} of event {when}, the record {_told(row)}"
+        expected = (*(row if version else row[:1]), event)
+        if found != expected and not (found is not None and _alike(found, expected)):
+            said = "nothing" if found is None else f"{_told(found[:-1])} of event {found[-1]}"
+            place = f"outcome of unit number {number}, version {version}"
+            yield place, f"the index says {said}, the record {_told(expected[:-1])}"
 
 
 def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
@@ -60,14 +60,14 @@ def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
         yield place, f"the reward is {values[row]!r}, its columns sum to {sums[row]!r}"
 
 
-def _alike(left: list[Any], right: list[Any]) -> bool:
+def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     # NaN, which stands for a metric that is missing, is not equal to itself.
     if len(left) != len(right):
         return False
     return all(a == b or (a != a and b != b) for a, b in zip(left, right, strict=True))
 
 
-def _told(cells: list[Any]) -> str:
+def _told(cells: tuple[Any, ...]) -> str:
     return ", ".join(map(repr, cells))
 
 
