@@ -45,8 +45,10 @@ class ClusterSums:
     def _added(cls, names: AnyArray, counts: Floats, columns: Floats) -> "ClusterSums":
         unique, places = np.unique(names, return_inverse=True)
         size = len(unique)
-        sums = [np.bincount(places, weights=column, minlength=size) for column in columns.T]
-        return cls(unique, np.bincount(places, weights=counts, minlength=size), np.array(sums).T)
+        totals = np.zeros((size, columns.shape[1] + 1))
+        for place, column in enumerate((counts, *columns.T)):
+            totals[:, place] = np.bincount(places, weights=column, minlength=size)
+        return cls(unique, totals[:, 0], totals[:, 1:])
 
     def deviations(self, place: int, mean: float) -> Floats:
         """Return each cluster's sum of deviations from a mean, of one column."""

@@ -82,7 +82,7 @@ class AsRun:
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return V_i = sum_a p_i(a) G_i(a)."""
-        return np.einsum("nk,nk->n", scores, probabilities)
+        return as_run(scores, probabilities)
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1: outcomes of the run itself need no weights."""
@@ -103,7 +103,7 @@ class Gain:
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return V_i - G_i(a)."""
-        return np.einsum("nk,nk->n", scores, probabilities) - scores[:, self.over]
+        return as_run(scores, probabilities) - scores[:, self.over]
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a)."""
@@ -119,11 +119,13 @@ class GainOverRandom:
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return V_i less the mean of G_i(a) over actions."""
-        return np.einsum("nk,nk->n", scores, probabilities) - scores.mean(axis=1)
+        random: Floats = scores.mean(axis=1)
+        return as_run(scores, probabilities) - random
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""
-        return _inverse(probabilities).sum(axis=1) / probabilities.shape[1] ** 2
+        total: Floats = _inverse(probabilities).sum(axis=1) / probabilities.shape[1] ** 2
+        return total
 
 
 def all_contrasts(actions: int) -> tuple[Contrast, ...]:
@@ -132,6 +134,12 @@ def all_contrasts(actions: int) -> tuple[Contrast, ...]:
     lifts = [Lift(action) for action in range(1, actions)]
     gains = [Gain(action) for action in range(actions)]
     return (*means, *lifts, AsRun(), *gains, GainOverRandom())
+
+
+def as_run(scores: Floats, probabilities: Floats) -> Floats:
+    """Return V_i = sum_a p_i(a) G_i(a) of each unit."""
+    value: Floats = np.einsum("nk,nk->n", scores, probabilities)
+    return value
 
 
 def _inverse(probabilities: Floats) -> Floats:

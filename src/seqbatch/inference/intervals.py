@@ -44,6 +44,15 @@ class Interval:
         return isfinite(self.estimate)
 
     @property
+    def p_value(self) -> float:
+        """Two-sided, of the hypothesis that the truth is 0."""
+        from scipy.special import stdtr
+
+        if not self.known or not self.error:
+            return nan if not self.known else float(self.estimate == 0)
+        return 2 * float(stdtr(self.df, -abs(self.estimate) / self.error))
+
+    @property
     def row(self) -> tuple[object, ...]:
         """Return the row of a table."""
         return (self.about, self.estimate, self.low, self.high, "yes" if self.valid else "NO")
@@ -104,5 +113,6 @@ def student(
 
 def unknown(about: str, *, level: float, note: str) -> Interval:
     """Return an interval that says why there is none."""
-    values = dict.fromkeys(("estimate", "error", "df", "low", "high"), nan)
-    return Interval(about=about, level=level, note=note, **values)
+    return Interval(
+        about=about, estimate=nan, error=nan, df=nan, level=level, low=nan, high=nan, note=note
+    )

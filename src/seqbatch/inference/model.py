@@ -88,7 +88,9 @@ class Model:
         """Fit every action's regression to all outcomes of that action."""
         penalty = np.full(evidence.statistics.dim, ON_COLUMNS)
         penalty[0] = ON_CONSTANT
-        inverse = np.linalg.inv(evidence.statistics.gram + np.diag(penalty))
+        inverse: Floats = np.linalg.inv(evidence.statistics.gram + np.diag(penalty)).astype(
+            np.float64
+        )
         return cls(np.einsum("kpq,kq->kp", inverse, evidence.statistics.moment), inverse)
 
     def predictions(self, rows: Rows) -> Floats:

@@ -16,6 +16,7 @@ from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
 from seqbatch.inference.model import Evidence, Model
+from seqbatch.inference.moments import Moments
 from seqbatch.inference.partitions import Partition
 from seqbatch.inference.returned import Returned, ReturnedByAction, ReturnedByFeatures
 from seqbatch.inference.rows import Rows, Wave, pieces
@@ -45,6 +46,8 @@ class WaveSummary:
         Sum and number of the e_i^2 of waves 1 to m.
     returned
         How likely outcomes come back, as of this wave.
+    features
+        Moments of the wave's features.
     """
 
     contrasts: tuple[Contrast, ...]
@@ -54,6 +57,7 @@ class WaveSummary:
     squared_residuals: float
     residuals: int
     returned: Returned
+    features: Moments
 
     @property
     def noise(self) -> float:
@@ -115,17 +119,19 @@ def _summary(
     squares = earlier[-1].squared_residuals if earlier else 0.0
     overall: Tally | None = None
     segments: dict[Segment, Tally] = {}
+    features = Moments.of(np.empty((0, evidence.statistics.dim)))
     for piece in pieces(wave):
         scores = score(piece, model, returned)
         known = scores.residuals[piece.returned]
         squares += float(known @ known)
         columns = Columns.of(piece, scores.values, asked)
         overall = columns.tally() if overall is None else overall.merge(columns.tally())
+        features = features.merge(Moments.of(piece.features))
         _divide(columns, partitions, segments)
     if overall is None or not overall.units:
         raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
     count = int(evidence.statistics.count.sum())
-    return WaveSummary(asked, overall, segments, evidence, squares, count, returned)
+    return WaveSummary(asked, overall, segments, evidence, squares, count, returned, features)
 
 
 def gathered(wave: Wave, earlier: Evidence | None = None) -> Evidence:
