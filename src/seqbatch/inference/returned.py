@@ -33,7 +33,8 @@ class ReturnedByAction:
     @classmethod
     def fitted(cls, evidence: Evidence) -> "ReturnedByAction":
         """Count over all waves so far."""
-        back, prior = evidence.statistics.count, evidence.share_returned
+        # Where nothing came back at all, no outcome is weighted: any share above 0 will do.
+        back, prior = evidence.statistics.count, evidence.share_returned or 1.0
         return cls((back + prior) / (evidence.assigned + 1))
 
     def of(self, rows: Rows) -> Floats:

@@ -128,7 +128,7 @@ def _require_probabilities(probabilities: Floats, actions: Integers) -> None:
     K = probabilities.shape[1]
     inside = not len(actions) or (actions.min() >= 0 and actions.max() < K)
     _require("actions", f"between 0 and {K - 1}", inside, actions)
-    _require("probabilities", "at least 0", not (probabilities < 0).any(), probabilities.min())
+    _require("probabilities", "at least 0", not (probabilities < 0).any(), "less")
     off = np.abs(probabilities.sum(axis=1) - 1)
     worst = float(off.max()) if len(off) else 0.0
     _require(

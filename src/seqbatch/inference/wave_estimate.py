@@ -13,6 +13,8 @@ from seqbatch.inference.tally import Tally
 
 #: How many degrees of freedom the variance expected from the logged probabilities counts for.
 PRIOR_DF = 10.0
+#: A variance below this part of the expected one is none.
+ROUNDING = 1e-20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +93,10 @@ def estimate_wave(
     theta = float(tally.moments.mean[place])
     raw, kurtosis, design_effect = _spread(tally, place, theta)
     independent = units if tally.clusters is None else len(tally.clusters.names)
-    df = degrees_of_freedom(independent, kurtosis, effective)
     expected = design_effect * summary.noise * cost / (tally.share_returned * units)
+    # Scores that are equal but for rounding, as gains of a uniform wave over random assignment.
+    equal = raw <= ROUNDING * expected
+    df = degrees_of_freedom(independent, 1.0 if equal else kurtosis, effective)
     return WaveEstimate(
         about=contrast.name,
         units=units,
