@@ -50,17 +50,21 @@ def dunnett_critical(
         raise InvalidArgumentError("loadings", "one or more numbers from 0 to below 1", loadings)
     parts = np.array(loadings, dtype=np.float64)
 
+    scales = _scales(df)
+
     def excess(bound: float) -> float:
-        return _inside(bound, parts, df, two_sided) - level
+        return _inside(bound, parts, scales, two_sided) - level
 
-    return float(brentq(excess, 0.0, 200.0, xtol=1e-10))
+    return float(brentq(excess, 0.0, 200.0, xtol=1e-8))
 
 
-def _inside(bound: float, loadings: Floats, df: float, two_sided: bool) -> float:
+def _inside(
+    bound: float, loadings: Floats, distribution: tuple[Floats, Floats], two_sided: bool
+) -> float:
     """Return the probability that no statistic lies beyond the bound."""
     from scipy.special import ndtr
 
-    scales, chances = _scales(df)
+    scales, chances = distribution
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     shared, density = (
         8.5 * nodes,

@@ -91,32 +91,35 @@ def estimate_wave(
     units, cost = tally.units, float(tally.costs[place] / tally.units)
     effective = contrast.arms**2 * tally.share_returned * units / cost
     theta = float(tally.moments.mean[place])
-    raw, kurtosis, design_effect = _spread(tally, place, theta)
+    expected = summary.noise * cost / (tally.share_returned * units)
+    raw, kurtosis, design_effect = _spread(tally, place, theta, negligible=ROUNDING * expected)
     independent = units if tally.clusters is None else len(tally.clusters.names)
-    expected = design_effect * summary.noise * cost / (tally.share_returned * units)
-    # Scores that are equal but for rounding, as gains of a uniform wave over random assignment.
-    equal = raw <= ROUNDING * expected
-    df = degrees_of_freedom(independent, 1.0 if equal else kurtosis, effective)
+    df = degrees_of_freedom(independent, kurtosis, effective)
     return WaveEstimate(
         about=contrast.name,
         units=units,
         estimate=theta,
         raw_variance=raw,
-        variance=moderated(raw, df, expected),
+        variance=moderated(raw, df, design_effect * expected),
         cost=cost,
         df=df,
         effective=effective / contrast.arms,
     )
 
 
-def _spread(tally: Tally, place: int, theta: float) -> tuple[float, float, float]:
+def _spread(
+    tally: Tally, place: int, theta: float, *, negligible: float
+) -> tuple[float, float, float]:
     """Return v_m, the kurtosis of what it sums, and how much clusters widen it."""
     moments = tally.moments
     alone = float(moments.variance[place] / moments.count)
+    if alone <= negligible:
+        # Equal but for rounding, as the gains of a uniform wave over random assignment.
+        return 0.0, 1.0, 1.0
     if tally.clusters is None:
         return alone, float(moments.kurtosis[place]), 1.0
     raw, kurtosis = _of_clusters(tally.clusters, place, theta)
-    return raw, kurtosis, max(raw / alone, 1.0) if alone > 0 else 1.0
+    return raw, kurtosis, max(raw / alone, 1.0)
 
 
 def _of_clusters(clusters: ClusterSums, place: int, theta: float) -> tuple[float, float]:
