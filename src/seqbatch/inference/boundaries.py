@@ -7,6 +7,7 @@ spending function allows (Lan and DeMets 1983). One-sided; both sides have the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import ceil, e, log, pi, sqrt
 
@@ -75,6 +76,12 @@ def boundaries(
     """
     times = require_information(information)
     arguments.number("alpha", alpha, above=0, at_most=0.5)
+    return _boundaries(tuple(times), rule, alpha)
+
+
+@lru_cache(maxsize=256)
+def _boundaries(times: tuple[float, ...], rule: str, alpha: float) -> tuple[float, ...]:
+    """Compute them once: the same looks are asked about wave after wave."""
     state, found, before = None, [], 0.0
     for time in times:
         total = spent(time, rule=rule, alpha=alpha)
@@ -181,9 +188,15 @@ class Density:
         )
 
 
+@cache
+def gauss_legendre(count: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights between -1 and 1."""
+    return np.polynomial.legendre.leggauss(count)
+
+
 def _nodes(low: float, high: float, *, width: float) -> tuple[Floats, Floats]:
     """Return nodes and weights between two numbers, for functions that vary over this width."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = gauss_legendre(NODES)
     panels = max(ceil((high - low) / (2 * width)), 2)
     ends = np.linspace(low, high, panels + 1)
     half = (high - low) / panels / 2

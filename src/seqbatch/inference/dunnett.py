@@ -9,8 +9,9 @@ import numpy as np
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.boundaries import gauss_legendre
 from seqbatch.inference.contrasts import Lift, Mean
-from seqbatch.inference.intervals import Interval
+from seqbatch.inference.intervals import Interval, quantile
 from seqbatch.inference.pooling import pool
 from seqbatch.inference.summary import WaveSummary
 from seqbatch.inference.wave_estimate import estimate_wave
@@ -55,7 +56,10 @@ def dunnett_critical(
     def excess(bound: float) -> float:
         return _inside(bound, parts, scales, two_sided) - level
 
-    return float(brentq(excess, 0.0, 200.0, xtol=1e-8))
+    # One comparison alone needs no less, and Bonferroni no more.
+    tail = (1 - level) / (2 if two_sided else 1)
+    low, high = quantile(tail, df), quantile(tail / len(parts), df)
+    return float(brentq(excess, low - 0.01, high + 0.01, xtol=1e-8))
 
 
 def _inside(
@@ -65,7 +69,7 @@ def _inside(
     from scipy.special import ndtr
 
     scales, chances = distribution
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = gauss_legendre(NODES)
     shared, density = (
         8.5 * nodes,
         8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / sqrt(2 * np.pi),
@@ -86,7 +90,7 @@ def _scales(df: float) -> tuple[Floats, Floats]:
 
     if df > 1e6:
         return np.ones(1), np.ones(1)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = gauss_legendre(NODES)
     return np.sqrt(chdtri(df, (1 - nodes) / 2) / df), weights / 2
 
 
