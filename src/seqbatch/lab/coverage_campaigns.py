@@ -1,7 +1,7 @@
 """Campaigns simulated for the sake of their intervals, by the very code that users run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -91,6 +91,9 @@ def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     for number, size in enumerate(cell.sizes):
         rules.append(_rule(cell, evidence, random) if number else _uniform)
         waves.append(_wave(cell, world, rules[-1], size, random))
+        if world.clustered:
+            names = np.arange(size) // CLUSTER + number * cell.units
+            waves[-1] = replace(waves[-1], clusters=names)
         evidence = evidence.with_rows(waves[-1])
     return Simulated(waves, rules)
 
@@ -130,5 +133,4 @@ def _wave(
     actions = np.minimum(actions, ACTIONS - 1)
     outcomes = world.draws(random, world.means(x)[np.arange(size), actions])
     outcomes[lost(random, cell.missing, x, actions)] = np.nan
-    clusters = np.arange(size) // CLUSTER if world.clustered else None
-    return Rows.of(x, actions, p, outcomes, clusters=clusters)
+    return Rows.of(x, actions, p, outcomes)

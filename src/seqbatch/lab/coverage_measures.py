@@ -1,6 +1,7 @@
 """What one simulated campaign's intervals said, beside the truth."""
 
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 from numpy.random import Generator
@@ -10,6 +11,7 @@ from seqbatch.inference import (
     Lift,
     Mean,
     PlanOfShares,
+    Pooled,
     WaveSummary,
     anytime,
     judge_next_rule,
@@ -25,12 +27,18 @@ from seqbatch.inference.summary import Missing
 from seqbatch.lab.coverage_campaigns import Cell, Simulated, simulate_campaign
 from seqbatch.lab.coverage_worlds import WORLDS, panel
 
-POOLED, NAIVE = "lift, pooled", "lift, naive"
+POOLED, NAIVE, TOGETHER = "lift, pooled", "lift, naive", "all lifts together"
+MEAN, VALUE, OVER_CONTROL, OVER_RANDOM = (
+    "mean of control", "value as run", "gain over control", "gain over random",
+)  # fmt: skip
+OVER_BEST, NEXT_RULE, ANYTIME = "gain over the best action", "next rule", "lift, anytime"
 ERRORS = {
     "obrien-fleming": "error of looks, O'Brien-Fleming",
     "pocock": "error of looks, Pocock",
     "none": "error of looks, 1.96 every time",
 }
+
+LOOKS = tuple(ERRORS.values())
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,15 @@ def measure_campaign(cell: Cell, random: Generator) -> tuple[list[Measure], floa
         _covered(NAIVE, naive_lift(summaries[-1].evidence, action), truth)
         for action, truth in zip((1, 2), lifts, strict=True)
     ]
-    measures.append(_covered("lift, anytime", anytime(summaries, Lift(1), plan), lifts[0]))
+    measures.append(_covered(ANYTIME, anytime(summaries, Lift(1), plan), lifts[0]))
     measures.append(_together(simultaneous_lifts(summaries, plan.shares), lifts))
     measures += _values(cell, run, summaries, plan)
     if cell.world == "no effect":
         measures += [_erred(summaries, plan, rule) for rule in ERRORS]
-    fewest = min(wave.effective for one in pooled for wave in getattr(one, "waves", ()))
-    return measures, fewest
+    waves = (wave for one in pooled if isinstance(one, Pooled) for wave in one.waves)
+    fewest = min((wave.effective for wave in waves), default=0.0)
+    # What is refused neither covers nor misses.
+    return [one for one in measures if one.name in LOOKS or not isnan(one.width)], fewest
 
 
 def _values(
@@ -87,12 +97,12 @@ def _values(
     made = run_value(summaries)
     following = judge_next_rule(run.waves[-1], summaries[-1])
     return [
-        _covered("mean of control", pool(summaries, Mean(0), plan.shares), alone[0]),
-        _covered("value as run", made.value, value),
-        _covered("gain over control", made.over_actions[0], value - alone[0]),
-        _covered("gain over random", made.over_random, value - alone.mean()),
-        _covered("gain over the best action", made.over_best, value - alone.max()),
-        _covered("next rule", following.gain, _true_gain(following.rule, x, means)),
+        _covered(MEAN, pool(summaries, Mean(0), plan.shares), alone[0]),
+        _covered(VALUE, made.value, value),
+        _covered(OVER_CONTROL, made.over_actions[0], value - alone[0]),
+        _covered(OVER_RANDOM, made.over_random, value - alone.mean()),
+        _covered(OVER_BEST, made.over_best, value - alone.max()),
+        _covered(NEXT_RULE, following.gain, _true_gain(following.rule, x, means)),
     ]
 
 
@@ -102,15 +112,13 @@ def _true_gain(rule: GreedyRule, x: np.ndarray, means: np.ndarray) -> float:
 
 
 def _covered(name: str, interval: Interval, truth: float) -> Measure:
-    return Measure(
-        name, bool(interval.low <= truth <= interval.high), interval.high - interval.low
-    )
+    return Measure(name, bool(interval.low <= truth <= interval.high), interval.high - interval.low)
 
 
 def _together(lifts: tuple[Interval, ...], truths: tuple[float, float]) -> Measure:
     parts = [_covered("", one, truth) for one, truth in zip(lifts, truths, strict=True)]
     hit, width = all(part.hit for part in parts), sum(part.width for part in parts) / len(parts)
-    return replace(parts[0], name="all lifts (Dunnett)", hit=hit, width=width)
+    return replace(parts[0], name=TOGETHER, hit=hit, width=width)
 
 
 def _erred(summaries: tuple[WaveSummary, ...], plan: PlanOfShares, rule: str) -> Measure:
