@@ -79,7 +79,7 @@ class Part:
     @property
     def name(self) -> str:
         """Its name in the run."""
-        return f"{self.cell.describe()}/{self.number}"
+        return f"{self.cell.describe()}/{self.number} of {self.campaigns}"
 
     def __call__(self) -> list[Row]:
         """Simulate; return how often each interval covered, and its mean width."""
@@ -119,13 +119,15 @@ class Coverage:
         import polars as pl
 
         campaigns = options.trials or (QUICK_CAMPAIGNS if options.quick else CAMPAIGNS)
+        settings = quick_cells() if options.quick else cells()
         parts = [
             Part(cell, number, min(PART, campaigns - number * PART))
-            for cell in (quick_cells() if options.quick else cells())
             for number in range(-(-campaigns // PART))
+            for cell in settings
         ]
+        # Without the number of campaigns: a longer run goes on from a shorter one.
         table = run_tasks(
-            parts, out=options.out, declaration=parts, jobs=options.jobs, report=options.report
+            parts, out=options.out, declaration=settings, jobs=options.jobs, report=options.report
         )
         weighted = {
             name: (pl.col(name) * pl.col("campaigns")).sum() / pl.col("campaigns").sum()
@@ -150,15 +152,14 @@ class Coverage:
         band = (
             alt.Chart({"values": [{"low": LOW, "high": HIGH}]})
             .mark_rect(color=GREY, opacity=0.25)
-            .encode(x="low:Q", x2="high:Q")
+            .encode(x=alt.X("low:Q", scale=_scale((0.9, 1.0))), x2="high:Q")
         )
         naive = _dots(table, NAIVE, order, (0.0, 1.0), shape="diamond", labels=False)
         rule = alt.Chart({"values": [{"x": 0.95}]}).mark_rule(color=INK, strokeDash=[4, 3])
-        line = rule.encode(x="x:Q")
-        left = alt.layer(band, line, pooled).properties(
-            title="Lifts pooled by fixed shares", width=330, height=13 * len(order)
-        )
-        right = alt.layer(line, naive).properties(
+        left = alt.layer(
+            band, rule.encode(x=alt.X("x:Q", scale=_scale((0.9, 1.0)))), pooled
+        ).properties(title="Lifts pooled by fixed shares", width=330, height=13 * len(order))
+        right = alt.layer(rule.encode(x=alt.X("x:Q", scale=_scale((0.0, 1.0)))), naive).properties(
             title="Naive difference in means", width=330, height=13 * len(order)
         )
         note = (
@@ -219,11 +220,17 @@ def _dots(
     ]
     axis = alt.Axis(labelLimit=560, labelFontSize=10) if labels else None
     base = alt.Chart({"values": rows}).encode(y=alt.Y("cell:N", sort=order, title=None, axis=axis))
-    scale = alt.Scale(domain=list(domain), nice=False)
+    scale = _scale(domain)
     x = alt.X("share:Q", title="coverage", scale=scale, axis=alt.Axis(format=".0%"))
     bars = base.mark_rule(color=INK).encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
     points = base.mark_point(shape=shape, filled=True, color=INK, opacity=1, size=34).encode(x=x)
     return alt.layer(bars, points)
+
+
+def _scale(domain: tuple[float, float]) -> Any:
+    import altair as alt
+
+    return alt.Scale(domain=list(domain), nice=False, zero=False)
 
 
 def _estimates(table: "pl.DataFrame", quantities: Sequence[str]) -> list[tuple[str, Estimate]]:
