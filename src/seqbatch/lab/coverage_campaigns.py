@@ -15,7 +15,7 @@ from seqbatch.lab.coverage_worlds import ACTIONS, CLUSTER, COLUMNS, WORLDS, Worl
 SIZES = {2: (0.3, 0.7), 3: (0.2, 0.3, 0.5), 5: (0.1, 0.15, 0.2, 0.25, 0.3)}
 POLICIES = ("greedy", "UCB", "Thompson")
 #: Draws of the parameters that Thompson sampling's probabilities come from.
-DRAWS = 64
+DRAWS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def _rule(cell: Cell, evidence: Evidence, random: Generator) -> Callable[[Floats
     h, f = cell.randomised, cell.floor
 
     def probabilities(x: Floats) -> Floats:
-        scores = np.einsum("np,dkp->ndk", x, b)
+        scores = (x @ b.reshape(-1, COLUMNS).T).reshape(len(x), -1, ACTIONS)
         if cell.policy == "UCB":
             width = np.sqrt(np.einsum("np,kpq,nq->nk", x, model.inverse, x, optimize=True))
             scores = scores + width[:, None, :]

@@ -31,6 +31,8 @@ POOLED, NAIVE, TOGETHER = "lift, pooled", "lift, naive", "all lifts together"
 MEAN, VALUE, OVER_CONTROL, OVER_RANDOM = (
     "mean of control", "value as run", "gain over control", "gain over random",
 )  # fmt: skip
+#: The width is that of the pooled interval over that of the first wave's own.
+AGAINST_FIRST = "lift, pooled against the first wave alone"
 OVER_BEST, NEXT_RULE, ANYTIME = "gain over the best action", "next rule", "lift, anytime"
 ERRORS = {
     "obrien-fleming": "error of looks, O'Brien-Fleming",
@@ -75,6 +77,7 @@ def measure_campaign(cell: Cell, random: Generator) -> tuple[list[Measure], floa
     ]
     measures.append(_covered(ANYTIME, anytime(summaries, Lift(1), plan), lifts[0]))
     measures.append(_together(simultaneous_lifts(summaries, plan.shares), lifts))
+    measures += [_against_first(one, action, summaries) for action, one in enumerate(pooled, 1)]
     measures += _values(cell, run, summaries, plan)
     if cell.world == "no effect":
         measures += [_erred(summaries, plan, rule) for rule in ERRORS]
@@ -113,6 +116,13 @@ def _true_gain(rule: GreedyRule, x: np.ndarray, means: np.ndarray) -> float:
 
 def _covered(name: str, interval: Interval, truth: float) -> Measure:
     return Measure(name, bool(interval.low <= truth <= interval.high), interval.high - interval.low)
+
+
+def _against_first(pooled: Interval, action: int, summaries: tuple[WaveSummary, ...]) -> Measure:
+    """Compare the pooled interval's width with that of the first wave alone, which is random."""
+    alone = pool(summaries[:1], Lift(action), (1.0,))
+    ratio = (pooled.high - pooled.low) / (alone.high - alone.low)
+    return Measure(AGAINST_FIRST, ratio < 1, ratio)
 
 
 def _together(lifts: tuple[Interval, ...], truths: tuple[float, float]) -> Measure:
