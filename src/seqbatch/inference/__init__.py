@@ -14,6 +14,11 @@ from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.drift import Drift, drift
 from seqbatch.inference.dunnett import dunnett_critical, simultaneous_lifts
 from seqbatch.inference.evaluate import Evaluation, evaluate
+from seqbatch.inference.exchange import (
+    open_bandit_feedback,
+    vowpal_wabbit_lines,
+    write_parquet,
+)
 from seqbatch.inference.found_splits import FoundSplits, strongest_splits
 from seqbatch.inference.futility import futility_boundaries
 from seqbatch.inference.holm import group_sequential_holm, holm
@@ -67,6 +72,7 @@ __all__ = [
     "lift_coefficients",
     "look",
     "naive_lift",
+    "open_bandit_feedback",
     "plan_of_shares",
     "pool",
     "pool_by_size",
@@ -76,5 +82,7 @@ __all__ = [
     "spent",
     "strongest_splits",
     "summarise",
+    "vowpal_wabbit_lines",
     "within_segments",
+    "write_parquet",
 ]
