@@ -84,6 +84,33 @@ def test_missing_by_features_does_not_depend_on_pieces():
     assert made[0] != pool(summarise(waves), Lift(1), SHARES).estimate
 
 
+def test_memory_does_not_grow_with_the_units():
+    import tracemalloc
+
+    class Pieces:
+        """Units that are made when they are asked for, and forgotten."""
+
+        def __init__(self, count):
+            self.count = count
+
+        def __iter__(self):
+            for number in range(self.count):
+                yield rows_of(np.random.default_rng(number), 2_000)
+
+    def peak(count):
+        waves = [Pieces(count), Pieces(count)]
+        tracemalloc.start()
+        summaries = summarise(waves, partitions=[Declared("half")])
+        judge_next_rule(waves[-1], summaries[-1])
+        lift_coefficients(waves, 1, (0.5, 0.5))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(1)
+    assert peak(12) < 1.2 * peak(3)
+
+
 def test_outcomes_in_other_units_of_measure():
     """Ten times the outcomes, and 3 more: ten times the lift, but for the tiny penalty."""
     waves = campaign(seed=2, sizes=LARGE)
@@ -185,6 +212,27 @@ def test_clusters_of_one_unit_change_nothing():
     assert own.estimate == pytest.approx(plain.estimate)
     assert own.error == pytest.approx(plain.error)
     assert own.df == pytest.approx(plain.df)
+
+
+def test_clusters_widen_every_answer():
+    """Each unit four times: single errors would be halved, those of clusters are as they were."""
+    rows = campaign(seed=4, sizes=(400,), missing=0.0)[0]
+    places = np.repeat(np.arange(400), 4)
+    parts = (rows.features, rows.actions, rows.probabilities, rows.outcomes)
+    copies = [part[places] for part in parts]
+    plain, known = Rows.of(*copies), Rows.of(*copies, clusters=places)
+    for asked in (_next_rule_error, _coefficient_error):
+        once, careless, careful = (asked(one) for one in (rows, plain, known))
+        assert careless == pytest.approx(once / 2, rel=0.1)
+        assert careful == pytest.approx(once, rel=0.1)
+
+
+def _next_rule_error(rows):
+    return judge_next_rule(rows, summarise([rows])[-1]).gain.error
+
+
+def _coefficient_error(rows):
+    return lift_coefficients([rows], 1, (1.0,)).intervals[1].error
 
 
 def test_clusters_in_several_waves_widen_the_pooled_interval():

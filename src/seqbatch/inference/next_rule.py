@@ -6,21 +6,22 @@ was fitted to will do: both believe their own luck.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.display import Table, shown
-from seqbatch.inference.intervals import Interval, interval_table, student, unknown
+from seqbatch.inference.intervals import Interval, interval_table, unknown
 from seqbatch.inference.model import Evidence
-from seqbatch.inference.moments import Moments
 from seqbatch.inference.rows import Rows, Wave, pieces
 from seqbatch.inference.rule import GreedyRule
 from seqbatch.inference.scores import inverse_weights
 from seqbatch.inference.summary import WaveSummary
-from seqbatch.inference.wave_estimate import degrees_of_freedom, moderated
+from seqbatch.inference.tally import Columns, Tally
+from seqbatch.inference.wave_estimate import estimate_tally
 
 ABOUT = "gain of the rule to run next over control"
 FOLDS = 5
@@ -80,10 +81,14 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     rules = [GreedyRule.fitted(evidence) for evidence in _other_folds(last, summary.evidence)]
-    judged = _Judged.nobody(len(summary.evidence.assigned))
-    for rows, folds in _in_folds(last):
-        for fold, rule in enumerate(rules):
-            judged = judged.merge(_judge(_some(rows, folds == fold), rule, summary))
+    judged = reduce(
+        _Judged.merge,
+        (
+            _judge(_some(rows, folds == fold), rule, summary)
+            for rows, folds in _in_folds(last)
+            for fold, rule in enumerate(rules)
+        ),
+    )
     return NextRule(
         rule=GreedyRule.fitted(summary.evidence),
         gain=_gain(judged, summary, level),
@@ -94,28 +99,17 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """Sums over units that were judged; moments, costs and outcomes of those with support."""
+    """Sums over units that were judged: what the rule gives them, and scores where supported."""
 
-    moments: Moments
-    costs: float
-    outcomes: int
+    supported: Tally
     given: Integers
-
-    @classmethod
-    def nobody(cls, actions: int) -> "_Judged":
-        return cls(Moments.of(np.empty((0, 1))), 0.0, 0, np.zeros(actions, dtype=np.int64))
 
     @property
     def support(self) -> float:
-        return self.moments.count / int(self.given.sum())
+        return self.supported.units / int(self.given.sum())
 
     def merge(self, other: "_Judged") -> "_Judged":
-        return _Judged(
-            self.moments.merge(other.moments),
-            self.costs + other.costs,
-            self.outcomes + other.outcomes,
-            self.given + other.given,
-        )
+        return _Judged(self.supported.merge(other.supported), self.given + other.given)
 
 
 def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
@@ -131,13 +125,11 @@ def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
     scores = predicted[places, wanted] - predicted[:, 0] + corrections * signs
     chances = np.minimum(p[places, wanted], p[:, 0])
     supported = (chances >= LEAST_PROBABILITY) | (wanted == 0)
-    costs = (1 / p[places, wanted][supported] + 1 / p[supported, 0]) * (wanted[supported] != 0)
-    return _Judged(
-        Moments.of(scores[supported, None]),
-        float(costs.sum()),
-        int(rows.returned[supported].sum()),
-        np.bincount(wanted, minlength=rows.actions_number),
-    )
+    costs = np.zeros(rows.count)
+    costly = supported & (wanted != 0)
+    costs[costly] = 1 / p[places, wanted][costly] + 1 / p[costly, 0]
+    columns = Columns(rows, scores[:, None], costs[:, None])
+    return _Judged(columns.tally(supported), np.bincount(wanted, minlength=rows.actions_number))
 
 
 def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
@@ -148,17 +140,10 @@ def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
             f"and control (probability {LEAST_PROBABILITY:g} or more); {LEAST_SUPPORT:.0%} must."
         )
         return unknown(ABOUT, level=level, note=note)
-    if not judged.outcomes:
+    if not judged.supported.outcomes:
         return unknown(ABOUT, level=level, note="No outcome of the last wave came back.")
-    units = judged.moments.count
-    returned, cost = judged.outcomes / units, judged.costs / units
-    # Where the rule gives control to all, there is neither a gain nor doubt about it.
-    effective = 4 * returned * units / cost if cost else float(units)
-    df = degrees_of_freedom(units, float(judged.moments.kurtosis[0]), effective)
-    raw = float(judged.moments.variance[0] / units)
-    variance = moderated(raw, df, summary.noise * cost / (returned * units))
-    theta = float(judged.moments.mean[0])
-    return student(ABOUT, theta, variance, df, level=level, note=APPROXIMATE)
+    made = estimate_tally(judged.supported, 0, about=ABOUT, arms=2, noise=summary.noise)
+    return replace(made.interval(level), note=APPROXIMATE)
 
 
 def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:
@@ -187,5 +172,9 @@ def _other_folds(wave: Wave, everything: Evidence) -> list[Evidence]:
 
 def _some(rows: Rows, among: Bools) -> Rows:
     return Rows(
-        rows.features[among], rows.actions[among], rows.probabilities[among], rows.outcomes[among]
+        rows.features[among],
+        rows.actions[among],
+        rows.probabilities[among],
+        rows.outcomes[among],
+        None if rows.clusters is None else rows.clusters[among],
     )

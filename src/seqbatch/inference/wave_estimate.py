@@ -88,22 +88,44 @@ def estimate_wave(
     tally = summary.overall if segment is None else summary.segments.get(segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):
         return None
+    return estimate_tally(
+        tally, place, about=contrast.name, arms=contrast.arms, noise=summary.noise
+    )
+
+
+def estimate_tally(
+    tally: Tally, place: int, *, about: str, arms: int, noise: float
+) -> WaveEstimate:
+    """Return what the sums over some units of a wave say about one column.
+
+    Parameters
+    ----------
+    tally
+        The sums; some outcome must have come back.
+    place
+        The column.
+    about, arms
+        What is estimated, and how many actions it compares.
+    noise
+        sigma^2.
+    """
     units, cost = tally.units, float(tally.costs[place] / tally.units)
-    effective = contrast.arms**2 * tally.share_returned * units / cost
+    # What costs nothing compares control with itself: there is neither a gain nor doubt about it.
+    effective = arms**2 * tally.share_returned * units / cost if cost else float(units)
     theta = float(tally.moments.mean[place])
-    expected = summary.noise * cost / (tally.share_returned * units)
+    expected = noise * cost / (tally.share_returned * units)
     raw, kurtosis, design_effect = _spread(tally, place, theta, negligible=ROUNDING * expected)
     independent = units if tally.clusters is None else len(tally.clusters.names)
     df = degrees_of_freedom(independent, kurtosis, effective)
     return WaveEstimate(
-        about=contrast.name,
+        about=about,
         units=units,
         estimate=theta,
         raw_variance=raw,
         variance=moderated(raw, df, design_effect * expected),
         cost=cost,
         df=df,
-        effective=effective / contrast.arms,
+        effective=effective / arms,
     )
 
 
