@@ -180,7 +180,7 @@ def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
     found = said(*words)
     assert (found["unit"], found["sizes"]) == (["customer"], [3])
     assert [column["became"] for column in found["columns"]] == ["unit", "numeric", "question"]
-    assert found["next"] == "seqbatch campaign create 'a spec.toml'"
+    assert found["next"] == "seqbatch campaign validate 'a spec.toml' messy.csv"
     run("create", "a spec.toml")
     run("assign", "messy", "messy.csv", "--out", "x.csv")
     assert "control must be one of" in run("init", "--control", "z", "--force", code=2).stderr

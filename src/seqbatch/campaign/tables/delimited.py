@@ -84,9 +84,10 @@ class Records:
 def records(blocks: Iterable[bytes], delimiter: str, *, line: int = 1) -> Iterator[Records]:
     r"""Yield the records of UTF-8 text that comes in blocks and begins on a line.
 
-    >>> [found] = records([b'a,b\n"x', b'\ny",2\n3,4'], ",")
-    >>> [(found.record(row), int(found.lines[row])) for row in range(len(found))]
-    [(['a', 'b'], 1), (['x\ny', '2'], 2), (['3', '4'], 4)]
+    >>> for found in records([b'a,b\n"x', b'\ny",2\n3,4'], ","):
+    ...     print([found.record(row) for row in range(len(found))], found.lines.tolist())
+    [['a', 'b']] [1]
+    [['x\ny', '2'], ['3', '4']] [2, 4]
     """
     rest = b""
     for block, final in _with_end(blocks):
