@@ -16,9 +16,17 @@ from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.costs import online_row, row, sensitivity
 from seqbatch.planning.guarantee import guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
-from seqbatch.planning.request import GridKind, Request, limits_of, model_of, numbers_of
+from seqbatch.planning.request import (
+    GridKind,
+    Request,
+    conduct_of,
+    limits_of,
+    model_of,
+    numbers_of,
+)
 from seqbatch.planning.result import Plan, Row
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.whitening import whitened
 from seqbatch.policies.base import LinearPolicy
 
@@ -42,6 +50,10 @@ def plan(
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
+    randomised: float = 0.0,
+    floor: float = 0.0,
+    missing: float = 0.0,
+    delay: int = 0,
     batch_cost: float | None = None,
     within: float = 0.05,
     seed: int = 0,
@@ -81,6 +93,15 @@ def plan(
         Limits on the sizes of batches, and the size of the first one.
     waves
         Sizes of calendar waves; batches end where waves end.
+    randomised
+        The share of units that will get a uniformly random action whatever the policy says.
+    floor
+        The least probability of every action, for all other units; at most 1/K.
+    missing
+        The share of outcomes that will never come; which ones is taken to be chance.
+    delay
+        How many batches late outcomes come: those of batch m are first used in batch m + 1 + delay,
+        so that batches up to 1 + delay are assigned at random.
     batch_cost
         What each batch costs, in units of reward; then the M of least total cost is chosen.
     within
@@ -102,6 +123,15 @@ def plan(
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
     model = model_of(actions, features, dim, effect, noise, kappa)
+    conduct = conduct_of(model.actions, randomised, floor, missing, delay)
+    if contexts == "adversarial" and conduct != Conduct(actions=model.actions):
+        raise InvalidArgumentError(
+            "randomised, floor, missing and delay",
+            "left out where contexts are adversarial",
+            "at least one of them",
+            "Theorem 1, which the answer rests on, knows none of them.",
+        )
+    model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if limits.units < model.dim**2:
         raise InvalidArgumentError(
@@ -210,8 +240,10 @@ def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan
     found = best_grids(request)
     online = online_row(request, found.values())
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
-    sizes = found[_recommended(request, rows, online)]
-    made = candidates(request.model, sizes, seed=request.seed) if policy is None else ()
+    number = _recommended(request, rows, online)
+    sizes = found[number]
+    chosen = next(one for one in rows if one.batches == number)
+    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
     return Plan(
         model=request.model,
         contexts="stochastic",

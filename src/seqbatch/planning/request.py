@@ -1,7 +1,8 @@
 """A request: what the user asked for, checked, with the trials that answer it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -13,9 +14,12 @@ from seqbatch.planning.limits import Limits, feasible
 from seqbatch.planning.model import Model
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.conduct import Conduct
 
 GridKind = Literal["tuned", "paper"]
 
+#: With more outcomes missing than this share there is nothing to plan.
+MOST_MISSING = 0.99
 #: How far the table goes by default; beyond that, it has every doubling.
 MAX_BATCHES = 8
 #: More units than these are not counted exactly.
@@ -30,6 +34,8 @@ TRIALS = {
     (JUDGING, "shared"): (10_240, 128, 2_048),
     (JUDGING, "block"): (3_840, 128, 512),
 }
+#: Where all of a model is one number an action: this over the actions.
+SIMPLE = {TUNING: 4_096, JUDGING: 65_536}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,21 +81,23 @@ class Request:
         """What a perfect assignment gains over a random one, in total, given what is known."""
         if self.model.past is None:
             return self.limits.units * self.model.effect
-        # Without a past the first batch is uniform, and its regret is what there is to gain.
-        ignorant = replace(self.judging, past=None)
-        return self.limits.units * float(ignorant.rates([1]).regret.mean())
+        return self.limits.units * float(self.judging.rates([1]).uniform.mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
         trials = min(most, max(least, total // self.model.dim))
+        if self.model.dim == 1:
+            # They cost next to nothing, and few of them lose anything.
+            trials = max(trials, SIMPLE[purpose] // self.model.actions)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
 
     @property
     def least_first(self) -> int:
-        """The smallest first batch worth trying: as many units as there are parameters."""
+        """The smallest first batch worth trying: as many outcomes as there are parameters."""
         models = 1 if self.model.layout == "shared" else self.model.actions
-        return max(2, min(models * self.model.dim, self.limits.units // 4))
+        needed = math.ceil(models * self.model.dim / self.model.conduct.returned)
+        return max(2, min(needed, self.limits.units // 4))
 
 
 def model_of(
@@ -127,6 +135,19 @@ def model_of(
         scenarios=tuple((e, n) for e in effects for n in noises),
         kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
         rows=None if sample is None else sample.whitened,
+    )
+
+
+def conduct_of(
+    actions: int, randomised: float, floor: float, missing: float, delay: int
+) -> Conduct:
+    """Return what happens beside the policy's own choices."""
+    return Conduct(
+        randomised=arguments.number("randomised", randomised, at_least=0, at_most=1),
+        floor=arguments.number("floor", floor, at_least=0, at_most=1 / actions),
+        actions=actions,
+        missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
+        delay=arguments.integer("delay", delay, at_least=0),
     )
 
 

@@ -9,17 +9,21 @@ approximation.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
+from seqbatch.planning.trials.starts import COUNTS, block_start, uniform_counts
 
-#: What the kept normals are used for.
+#: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
+BY_CHANCE = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,12 @@ class BlockEnsemble:
         How many points stand for the units of a batch.
     past
         What is known already; None before the first batch, which then is uniform.
+    conduct
+        What happens beside the policy's own choices.
+    gain
+        The mean regret of a random action, where it is known exactly.
+    weight
+        How much each trial counts by the way its parameters were drawn, shape (trials,).
 
     Examples
     --------
@@ -53,36 +63,98 @@ class BlockEnsemble:
     draws: Draws
     points: int = 512
     past: Past | None = None
+    conduct: Conduct = field(default_factory=Conduct)
+    gain: float | None = None
+    weight: Floats | float = 1.0
 
     @property
     def trials(self) -> int:
         """How many."""
         return len(self.theta)
 
+    @cached_property
+    def _by_chance(self) -> "_Choice":
+        return self._choose(0, None)
+
     def rates(self, sizes: Sequence[int]) -> Rates:
         """Run batches of these sizes."""
         trials, _, dim = self.theta.shape
+        conduct, number = self.conduct, len(sizes)
         gram, moment = np.zeros((*self.theta.shape, dim)), np.zeros(self.theta.shape)
         estimate = None
         if self.past is not None:
             gram, moment = gram + self.past.gram, moment + self.past.moment
             estimate = least_squares(gram, moment)
-        regret, best = np.empty((trials, len(sizes))), np.empty((trials, len(sizes)))
+        by_chance = self._by_chance
+        blind = conduct.blind(number, informed=self.past is not None)
+        regret, best = np.empty((trials, number)), np.empty((trials, number))
+        weight = np.broadcast_to(self.weight, (trials,))
+        late: list[tuple[Floats, Floats]] = []
         for batch, size in enumerate(sizes):
-            choice = self._choose(batch, estimate, min(size, self.points))
-            regret[:, batch], best[:, batch] = choice.regret, choice.best
-            # Nothing is decided after the last batch, so nothing need be learned from it.
-            if batch + 1 < len(sizes):
-                factors = self._factors(batch, size, choice)
-                seen = factors @ np.swapaxes(factors, -1, -2)
-                normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
-                gram += seen
-                moment += (seen @ self.theta[..., None])[..., 0]
-                moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
+            own = round(size * (1 - blind[batch]) * conduct.returned)
+            choice = by_chance
+            if estimate is not None:
+                choice = self._choose(batch, estimate, min(own, self.points))
+            share = blind[batch]
+            regret[:, batch] = share * by_chance.regret + (1 - share) * choice.regret
+            best[:, batch] = share * by_chance.best + (1 - share) * choice.best
+            # Nothing is decided by the outcomes of the last batches.
+            if batch + 1 + conduct.delay >= number:
+                continue
+            count = np.zeros(self.theta.shape[:2])
+            if batch == 0 and estimate is None:
+                start = block_start(
+                    self.draws, trials, size=size, later=sum(sizes[1:]),
+                    actions=self.theta.shape[1], dim=dim, returned=conduct.returned,
+                )  # fmt: skip
+                count, weight = start.count, weight * start.weight
+            elif share > 0:
+                normals = self.draws.normals(COUNTS, batch, count.shape)
+                count = uniform_counts(normals, size, share * conduct.returned / count.shape[1])
+            late.append(self._learned(batch, own, choice, count))
+            if batch >= conduct.delay:
+                seen, heard = late.pop(0)
+                gram, moment = gram + seen, moment + heard
                 estimate = least_squares(gram, moment)
-        return Rates(regret, best)
+        return Rates(
+            regret=regret, best=best, weight=weight, uniform=by_chance.regret, blind=blind,
+            gain=self.gain,
+        )  # fmt: skip
 
-    def rates_seeing_all(self, seen: Sequence[int], spreads: Floats) -> Floats:
+    def _learned(
+        self, batch: int, own: int, choice: "_Choice", count: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the gram and the moment of a batch's outcomes.
+
+        Parameters
+        ----------
+        batch
+            Its number, from 0.
+        own
+            How many outcomes come from units that the policy chose for.
+        choice
+            How it chose.
+        count
+            How many come from units assigned by chance, shape (trials, K).
+        """
+        gram, moment = (
+            np.zeros((*self.theta.shape, self.theta.shape[2])),
+            np.zeros(self.theta.shape),
+        )
+        factors = [] if choice.uniform or not own else [(0, self._factors(batch, own, choice))]
+        if choice.uniform:
+            factors.append((0, self._uniform_factors(batch, count)))
+        elif count.any():
+            factors.append((BY_CHANCE, self._uniform_factors(batch, count, apart=BY_CHANCE)))
+        for apart, root in factors:
+            seen = root @ np.swapaxes(root, -1, -2)
+            normals = self.draws.normals(NOISE + apart, batch, (*self.theta.shape, 1))
+            gram += seen
+            moment += (seen @ self.theta[..., None])[..., 0]
+            moment += self.noise[:, None, None] * (root @ normals)[..., 0]
+        return gram, moment
+
+    def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.
 
         The estimate is the posterior mean where a trial's parameters are drawn from N(0, s^2 I),
@@ -140,26 +212,21 @@ class BlockEnsemble:
         return result
 
     def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
-        """Return F with F F' each action's gram of a batch, shape (trials, K, dim, dim)."""
-        trials, actions, _ = self.theta.shape
-        if choice.uniform:
-            # Balanced, where real counts vary a little: chance would blur the comparison of grids.
-            share = np.full((trials, actions), size // actions, dtype=np.float64)
-            share[:, : size % actions] += 1
-            return self._uniform_factors(batch, share)
+        """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""
         weight = size / min(size, self.points)
         # The other directions depend on how many units an action got, not on how many points.
         count = np.rint(weight * choice.count)
         return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
 
-    def _uniform_factors(self, batch: int, count: Floats) -> Floats:
+    def _uniform_factors(self, batch: int, count: Floats, *, apart: int = 0) -> Floats:
         dim = self.theta.shape[2]
         frame = np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
-        return self._assembled(batch, count[..., None, None], count, count, frame)
+        return self._assembled(batch, count[..., None, None], count, count, frame, apart=apart)
 
     def _assembled(
-        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats
-    ) -> Floats:
+        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats,
+        *, apart: int = 0,
+    ) -> Floats:  # fmt: skip
         """Complete grams of the decisive directions by those that do not matter to the choice.
 
         With G = C C' the decisive part and N, W a Gaussian and a Wishart, the gram is F F' for
@@ -175,10 +242,10 @@ class BlockEnsemble:
         factors[..., :size, :size] = (
             np.linalg.cholesky(inner + jitter * np.eye(size)) * present[..., None, :]
         )
-        normals = self.draws.normals(CROSS, batch, (trials, actions, dim, dim))[:, :cells]
+        normals = self.draws.normals(CROSS + apart, batch, (trials, actions, dim, dim))[:, :cells]
         factors[..., size:, :size] = normals[..., size:, :size] * present[..., None, :]
-        below = self.draws.normals(BELOW, batch, (trials, actions, dim, dim))[:, :cells]
-        diagonal = self.draws.normals(DIAGONAL, batch, (trials, actions, dim))[:, :cells]
+        below = self.draws.normals(BELOW + apart, batch, (trials, actions, dim, dim))[:, :cells]
+        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))[:, :cells]
         factors[..., size:, size:] = wishart_factors(
             below[..., size:, size:], diagonal[..., size:], count - size
         )

@@ -65,7 +65,42 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     return result
 
 
-def wishart_factors(normals: Floats, diagonal: Floats, freedom: Floats) -> Floats:
+def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
+    """Turn standard normals into binomials, by their quantiles.
+
+    Where many are expected it is the normal law's quantile, corrected for skewness and rounded.
+
+    Parameters
+    ----------
+    normals
+        Standard normals, shape (n,).
+    number
+        How many draws, whole numbers, shape (n,).
+    share
+        The chance of each, a number or shape (n,).
+
+    Examples
+    --------
+    >>> binomials(np.array([-9.0, 0.0, 9.0]), np.array([10.0, 10.0, 4e6]), 0.5)
+    array([      0.,       5., 2009000.])
+    """
+    from scipy.special import bdtrik, ndtr
+
+    share = np.broadcast_to(share, number.shape)
+    mean, variance = number * share, number * share * (1 - share)
+    skewed = (1 - 2 * share) * (normals**2 - 1) / 6
+    result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
+    few = (variance > 0) & (variance <= MANY)
+    if few.any():
+        # Strictly between 0 and 1, where every quantile exists.
+        level = np.clip(ndtr(normals[few]), 1e-300, 1 - 1e-16)
+        result[few] = np.clip(np.ceil(bdtrik(level, number[few], share[few])), 0, number[few])
+    return result
+
+
+def wishart_factors(
+    normals: Floats, diagonal: Floats, freedom: Floats, *, last: Floats | None = None
+) -> Floats:
     """Return lower triangular L with L L' the gram of `freedom` standard normal vectors.
 
     Bartlett's: normals below a diagonal of chi variables. With fewer vectors than dimensions the
@@ -77,10 +112,14 @@ def wishart_factors(normals: Floats, diagonal: Floats, freedom: Floats) -> Float
         Standard normals, shapes (..., dim, dim) and (..., dim).
     freedom
         How many vectors, shape (...).
+    last
+        The last chi-square of the diagonal, where it is drawn elsewhere, shape (...).
     """
     dim = diagonal.shape[-1]
     left = freedom[..., None] - np.arange(dim)
     factors = np.tril(normals, -1) * (left > 0)[..., None, :]
     places = np.arange(dim)
     factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
+    if last is not None:
+        factors[..., -1, -1] = np.sqrt(last)
     return factors

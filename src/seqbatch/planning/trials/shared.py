@@ -6,19 +6,23 @@ squared maxima is matched in three moments throughout.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
+from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.draws import Draws, binomials, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
+from seqbatch.planning.trials.starts import COUNTS, shared_start
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: What the kept normals are used for: each purpose has its own place in the seed tree.
+#: Those of units assigned by chance are as far apart as this.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)
+BY_CHANCE = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,12 @@ class SharedEnsemble:
         Where the randomness comes from.
     past
         What is known already; None before the first batch, which then is uniform.
+    conduct
+        What happens beside the policy's own choices.
+    gain
+        The mean regret of a random action, where it is known exactly.
+    weight
+        How much each trial counts by the way its parameters were drawn, shape (trials,).
 
     Examples
     --------
@@ -52,6 +62,9 @@ class SharedEnsemble:
     noise: Floats
     draws: Draws
     past: Past | None = None
+    conduct: Conduct = field(default_factory=Conduct)
+    gain: float | None = None
+    weight: Floats | float = 1.0
 
     @property
     def trials(self) -> int:
@@ -61,22 +74,79 @@ class SharedEnsemble:
     def rates(self, sizes: Sequence[int]) -> Rates:
         """Run batches of these sizes."""
         trials, dim = self.theta.shape
+        conduct, number = self.conduct, len(sizes)
         gram, moment = np.zeros((trials, dim, dim)), np.zeros((trials, dim))
         v = None
         if self.past is not None:
             gram, moment = gram + self.past.gram[0], moment + self.past.moment[0]
             v = _directions(gram, moment)
-        regret, best = np.empty((trials, len(sizes))), np.empty((trials, len(sizes)))
+        blind = conduct.blind(number, informed=self.past is not None)
+        regret, best = np.empty((trials, number)), np.empty((trials, number))
+        weight = np.broadcast_to(self.weight, (trials,))
+        by_chance = self._costs(None)
+        late: list[tuple[Floats, Floats]] = []
         for batch, size in enumerate(sizes):
-            regret[:, batch], best[:, batch] = self._costs(v)
-            if batch + 1 < len(sizes):
-                factors = self._factors(batch, size, v)
-                seen = factors @ np.swapaxes(factors, 1, 2)
-                blur = (factors @ self.draws.normals(NOISE, batch, (trials, dim, 1)))[..., 0]
-                gram += seen
-                moment += (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
+            share = blind[batch]
+            lost, right = self._costs(v)
+            regret[:, batch] = share * by_chance[0] + (1 - share) * lost
+            best[:, batch] = share * by_chance[1] + (1 - share) * right
+            # Nothing is decided by the outcomes of the last batches.
+            if batch + 1 + conduct.delay >= number:
+                continue
+            roots, counts = self._roots(batch, size, share, v)
+            weight = weight * counts
+            late.append(self._learned(batch, roots))
+            if batch >= conduct.delay:
+                seen, heard = late.pop(0)
+                gram, moment = gram + seen, moment + heard
                 v = _directions(gram, moment)
-        return Rates(regret, best)
+        return Rates(
+            regret=regret, best=best, weight=weight, uniform=by_chance[0], blind=blind,
+            gain=self.gain,
+        )  # fmt: skip
+
+    def _learned(self, batch: int, roots: Sequence[tuple[int, Floats]]) -> tuple[Floats, Floats]:
+        """Return the gram and the moment of a batch's outcomes, given roots of its grams."""
+        trials, dim = self.theta.shape
+        gram, moment = np.zeros((trials, dim, dim)), np.zeros((trials, dim))
+        for apart, root in roots:
+            seen = root @ np.swapaxes(root, 1, 2)
+            blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
+            gram += seen
+            moment += (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
+        return gram, moment
+
+    def _roots(
+        self, batch: int, size: int, blind: float, v: Floats | None
+    ) -> tuple[list[tuple[int, Floats]], Floats | float]:
+        """Return roots of the grams of a batch's outcomes, and how much each trial counts."""
+        returned = self.conduct.returned
+        roots: list[tuple[int, Floats]] = []
+        own = round(size * (1 - blind) * returned)
+        if v is not None and own:
+            roots.append((0, self._factors(batch, own, v)))
+        weight: Floats | float = 1.0
+        if blind > 0:
+            apart = BY_CHANCE if roots else 0
+            normals = self.draws.normals(COUNTS, batch, (self.trials,))
+            count = binomials(normals, np.full(self.trials, float(size)), blind * returned)
+            root, weight = self._uniform_factors(
+                batch, count, apart, start=batch == 0 and v is None
+            )
+            roots.append((apart, root))
+        return roots, weight
+
+    def _uniform_factors(
+        self, batch: int, count: Floats, apart: int, *, start: bool
+    ) -> tuple[Floats, Floats | float]:
+        """Return roots of the grams of units assigned by chance, and how much each trial counts."""
+        trials, dim = self.theta.shape
+        below = self.draws.normals(BELOW + apart, batch, (trials, dim, dim))
+        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
+        if not start:
+            return wishart_factors(below, diagonal, count), 1.0
+        last, weight = shared_start(self.draws, diagonal[:, -1], count - dim + 1)
+        return wishart_factors(below, diagonal, count, last=last), weight
 
     def _costs(self, v: Floats | None) -> tuple[Floats, Floats]:
         """Return a unit's expected regret, and the probability of its best action."""
@@ -89,13 +159,11 @@ class SharedEnsemble:
         angle = np.arccos(np.clip(along / np.maximum(length, 1e-300), -1, 1))
         return height * (length - along), np.interp(angle, angles, agreement)
 
-    def _factors(self, batch: int, size: int, v: Floats | None) -> Floats:
-        """Return F with F F' the gram of a batch, shape (trials, d, d)."""
+    def _factors(self, batch: int, size: int, v: Floats) -> Floats:
+        """Return F with F F' the gram of `size` vectors chosen along v, shape (trials, d, d)."""
         trials, dim = self.theta.shape
         below = self.draws.normals(BELOW, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL, batch, (trials, dim))
-        if v is None:
-            return wishart_factors(below, diagonal, np.full(trials, float(size)))
         framed = np.zeros((trials, dim, dim))
         framed[:, 0, 0] = self._lengths(batch, size)
         framed[:, 1:, 0] = self.draws.normals(CROSS, batch, (trials, dim))[:, 1:]
