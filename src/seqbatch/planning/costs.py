@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import mean_regret, paper_grids, tuned
+from seqbatch.planning.best_grids import paper_grids, tuned
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
@@ -24,7 +24,7 @@ ONLINE_STEP = 1.5
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
     """Return what a grid costs."""
-    rates = request.judging.rates(sizes)
+    rates = request.judged(sizes)
     regret, error = rates.total(sizes)
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
@@ -73,7 +73,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
 
 def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float]:
     """Return regret, its error and the number of best actions of a grid."""
-    rates = request.judging.rates(sizes)
+    rates = request.judged(sizes)
     return *rates.total(sizes), rates.best_units(sizes)
 
 
@@ -128,13 +128,13 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
         other = replace(request, model=replace(request.model, scenarios=scenarios))
         # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
-        costs = [mean_regret(other.judging, one) for one in options]
+        costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
         if len(sizes) > 1 and factor != 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
             found, _ = tuned(other, len(sizes), near)
-            best = min(best, mean_regret(other.judging, found))
+            best = min(best, other.judged(found).total(found)[0])
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)
 

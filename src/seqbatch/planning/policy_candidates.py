@@ -26,7 +26,7 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
     What is simulated here is how much more the others lose.
     """
     # Trials cost more and differ less in many dimensions.
-    number = min(128, max(24, 400 // model.dim)) if model.dim > 1 else 512
+    number = min(128, max(24, 400 // model.dim)) if model.dim > 1 else 256
     trials = model.thinned(number, seed=seed)
     options = _options(model, sum(row.sizes))
     most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * model.actions))

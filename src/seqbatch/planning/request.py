@@ -10,11 +10,12 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.limits import Limits, feasible
+from seqbatch.planning.limits import Limits, Sizes, feasible
 from seqbatch.planning.model import Model
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.greedy import Rates
 
 GridKind = Literal["tuned", "paper"]
 
@@ -35,7 +36,7 @@ TRIALS = {
     (JUDGING, "block"): (3_840, 128, 512),
 }
 #: Where all of a model is one number an action: this over the actions.
-SIMPLE = {TUNING: 4_096, JUDGING: 65_536}
+SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,16 @@ class Request:
     def judging(self) -> Trials:
         """The trials that grids are judged on."""
         return self._ensemble(JUDGING)
+
+    @cached_property
+    def _judged(self) -> dict[Sizes, Rates]:
+        return {}
+
+    def judged(self, sizes: Sizes) -> Rates:
+        """Return what a grid costs in the trials for judging; each grid is run once."""
+        if sizes not in self._judged:
+            self._judged[sizes] = self.judging.rates(sizes)
+        return self._judged[sizes]
 
     @cached_property
     def possible(self) -> float:

@@ -6,7 +6,7 @@ optimiser wants it.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -84,18 +84,33 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
     >>> binomials(np.array([-9.0, 0.0, 9.0]), np.array([10.0, 10.0, 4e6]), 0.5)
     array([      0.,       5., 2009000.])
     """
-    from scipy.special import bdtrik, ndtr
+    from scipy.special import ndtr
 
     share = np.broadcast_to(share, number.shape)
     mean, variance = number * share, number * share * (1 - share)
-    skewed = (1 - 2 * share) * (normals**2 - 1) / 6
+    # Nothing is skewed, nor random at all, where the chance is 0 or 1.
+    skewed = (variance > 0) * (1 - 2 * share) * (normals**2 - 1) / 6
     result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
-    few = (variance > 0) & (variance <= MANY)
-    if few.any():
-        # Strictly between 0 and 1, where every quantile exists.
-        level = np.clip(ndtr(normals[few]), 1e-300, 1 - 1e-16)
-        result[few] = np.clip(np.ceil(bdtrik(level, number[few], share[few])), 0, number[few])
+    few = np.flatnonzero((variance > 0) & (variance <= MANY))
+    # Exact quantiles by one table for each law; few laws share all of the draws.
+    laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
+    order = np.argsort(law.ravel(), kind="stable")
+    starts = np.searchsorted(law.ravel()[order], np.arange(laws.shape[1] + 1))
+    for place, (count, chance) in enumerate(laws.T):
+        mine = few[order[starts[place] : starts[place + 1]]]
+        result[mine] = np.searchsorted(
+            _distribution(int(count), float(chance)), ndtr(normals[mine])
+        )
     return result
+
+
+@lru_cache(maxsize=4_096)
+def _distribution(number: int, share: float) -> Floats:
+    """Return the probabilities of at most 0, 1, ... up to one less than `number`."""
+    from scipy.special import bdtr
+
+    chances: Floats = bdtr(np.arange(float(number)), number, share)
+    return chances
 
 
 def wishart_factors(

@@ -43,9 +43,9 @@ def with_near_ties(normals: Floats, random: Generator) -> tuple[Floats, Floats]:
         ratio = _mean_ratio(drawn[:, 0], np.zeros(trials), 1.0)
         return drawn, defended(ratio, CLOSE)
     one, other = _pairs(models)
-    place = random.integers(0, len(one), trials)
     rows = np.flatnonzero(close)
-    moved, towards = one[place[rows]], other[place[rows]]
+    place = random.integers(0, len(one), len(rows))
+    moved, towards = one[place], other[place]
     step = math.sqrt(2) * near[rows] * normals[rows, moved]
     drawn[rows, moved] = normals[rows, towards] + step
     ratios = [

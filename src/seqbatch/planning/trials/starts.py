@@ -142,7 +142,8 @@ def _picked(draws: Draws, trials: int, options: int) -> Integers:
     from scipy.special import ndtr
 
     drawn = ndtr(draws.normals(WHICH, 0, (trials,))) * options
-    return np.minimum(drawn.astype(np.int64), options - 1)
+    picked: Integers = np.minimum(drawn.astype(np.int64), options - 1)
+    return picked
 
 
 def _chance_of_few(size: int, share: float, few: int) -> float:
