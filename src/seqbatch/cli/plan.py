@@ -56,6 +56,19 @@ def plan(
     waves: Annotated[
         str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")
     ] = None,
+    randomised: Annotated[
+        float, typer.Option(help="The share of units that get a random action in any case.")
+    ] = 0.0,
+    floor: Annotated[
+        float, typer.Option(help="The least probability of every action for all other units.")
+    ] = 0.0,
+    missing: Annotated[
+        float, typer.Option(help="The share of outcomes that will never come.")
+    ] = 0.0,
+    delay: Annotated[
+        int,
+        typer.Option(help="Batches that outcomes are late: 1 uses those of batch 1 in batch 3."),
+    ] = 0,
     batch_cost: Annotated[
         float | None, typer.Option(help="What each batch costs, in units of reward.")
     ] = None,
@@ -106,6 +119,10 @@ def plan(
             max_batch=max_batch,
             first_batch=first_batch,
             waves=_sizes(waves),
+            randomised=randomised,
+            floor=floor,
+            missing=missing,
+            delay=delay,
             batch_cost=batch_cost,
             within=within,
             seed=seed,

@@ -13,8 +13,9 @@ from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
+from seqbatch.planning.choosing import choose
 from seqbatch.planning.costs import online_row, row, sensitivity
-from seqbatch.planning.guarantee import guarantee
+from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
 from seqbatch.planning.request import (
     GridKind,
@@ -24,7 +25,7 @@ from seqbatch.planning.request import (
     model_of,
     numbers_of,
 )
-from seqbatch.planning.result import Plan, Row
+from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.whitening import whitened
@@ -150,6 +151,7 @@ def plan(
         within=arguments.number("within", within, at_least=0, at_most=1),
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
+        stated=effect is not None,
     )
     return _adversarial(request) if contexts == "adversarial" else _stochastic(request)
 
@@ -231,6 +233,7 @@ def replan(
         within=before.within,
         seed=before.seed,
         sample=before.sample,
+        stated=before.request.stated,
     )
     return _stochastic(request, policy=before.policy)
 
@@ -240,37 +243,21 @@ def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan
     found = best_grids(request)
     online = online_row(request, found.values())
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
-    number = _recommended(request, rows, online)
-    sizes = found[number]
-    chosen = next(one for one in rows if one.batches == number)
+    choice = choose(request, rows, online)
+    chosen = next(one for one in rows if one.batches == choice.batches)
     made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
     return Plan(
-        model=request.model,
+        request=request,
         contexts="stochastic",
-        grid=_grid(sizes),
+        grid=_grid(chosen.sizes),
         policy=policy or preferred(made),
+        reason=choice.reason,
+        met=choice.met,
         rows=tuple(rows),
         online=online,
         candidates=made,
-        wrong_guesses=partial(sensitivity, request, sizes),
-        sample=request.sample,
-        seen=request.limits.seen,
-        batch_cost=request.batch_cost,
-        within=request.within,
-        seed=request.seed,
+        wrong_guesses=partial(sensitivity, request, chosen.sizes),
     )
-
-
-def _recommended(request: Request, rows: Sequence[Row], online: Row) -> int:
-    """Return M: the one asked for, the cheapest, or the smallest near enough to online."""
-    if request.batches is not None:
-        return request.batches
-    if request.batch_cost is not None:
-        return len(min(rows, key=lambda one: one.total_cost).sizes)
-    enough = (1 - request.within) * (request.possible - online.regret)
-    # Limits may keep every grid far from online; then the best of them has to do.
-    near = [one for one in rows if request.possible - one.regret >= enough]
-    return len((near or [min(rows, key=lambda one: one.regret)])[0].sizes)
 
 
 def _adversarial(request: Request) -> Plan:
@@ -279,26 +266,20 @@ def _adversarial(request: Request) -> Plan:
     More batches are always better then, so the most are chosen unless batches have a cost.
     """
     rows = [guarantee(request, number) for number in request.numbers]
-    chosen = rows[-1]
-    if request.batch_cost is not None:
-        chosen = min(rows, key=lambda one: one.total_cost)
-    if request.batches is not None:
-        chosen = next(one for one in rows if one.batches == request.batches)
+    choice = choose_guarantee(request, rows)
+    chosen = next(one for one in rows if one.batches == choice.batches)
     return Plan(
-        model=request.model,
+        request=request,
         contexts="adversarial",
         grid=_grid(chosen.sizes),
         policy=ucb(request.model, request.limits.units),
+        reason=choice.reason,
+        met=choice.met,
         rows=tuple(rows),
         online=guarantee(request, None),
         candidates=(),
         # The guarantee does not depend on the effect, so that there is none to guess wrong.
         wrong_guesses=tuple,
-        sample=request.sample,
-        seen=0,
-        batch_cost=request.batch_cost,
-        within=request.within,
-        seed=request.seed,
     )
 
 

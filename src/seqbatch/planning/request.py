@@ -55,6 +55,8 @@ class Request:
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
         See :func:`seqbatch.planning.plan`.
+    stated
+        Whether the user stated the effect; else it is the default.
     """
 
     model: Model
@@ -66,6 +68,7 @@ class Request:
     within: float
     seed: int
     sample: Sample | None
+    stated: bool = True
 
     @cached_property
     def tuning(self) -> Trials:

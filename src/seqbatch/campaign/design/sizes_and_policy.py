@@ -29,8 +29,8 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
 
 
 def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Plan with the spec's own actions and features."""
-    for name in ("actions", "features", "dim"):
+    """Plan with the spec's own actions, features, randomised share and floor."""
+    for name in ("actions", "features", "dim", "randomised", "floor"):
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
     _require_small(wanted)
@@ -40,7 +40,13 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
     if not shared:
         size = {"features": encoder.dim - int(spec.features.intercept)}
     try:
-        made = plan(actions=len(spec.actions), **size, **wanted)
+        made = plan(
+            actions=len(spec.actions),
+            randomised=spec.randomised,
+            floor=spec.floor,
+            **size,
+            **wanted,
+        )
     except TypeError as error:
         raise InvalidSpecError(f"grid.plan must be arguments of plan(): {error}.") from None
     except (InvalidArgumentError, OverflowError) as error:

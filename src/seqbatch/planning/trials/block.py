@@ -9,7 +9,7 @@ approximation.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,8 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
-from seqbatch.planning.trials.starts import COUNTS, block_start, uniform_counts
+from seqbatch.planning.trials.running import Batch, Learned, run
+from seqbatch.planning.trials.starts import COUNTS, Start, block_start, uniform_counts
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
@@ -72,87 +73,62 @@ class BlockEnsemble:
         """How many."""
         return len(self.theta)
 
+    def rates(self, sizes: Sequence[int]) -> Rates:
+        """Run batches of these sizes."""
+        return run(self, sizes)
+
+    def nothing(self) -> Learned:
+        """Return the sums of no outcomes."""
+        return Learned(
+            np.zeros((*self.theta.shape, self.theta.shape[2])), np.zeros_like(self.theta)
+        )
+
+    def fitted(self, gram: Floats, moment: Floats) -> Floats:
+        """Return the least-squares estimates."""
+        return least_squares(gram, moment)
+
     @cached_property
     def _by_chance(self) -> "_Choice":
         return self._choose(0, None)
 
-    def rates(self, sizes: Sequence[int]) -> Rates:
-        """Run batches of these sizes."""
-        trials, _, dim = self.theta.shape
-        conduct, number = self.conduct, len(sizes)
-        gram, moment = np.zeros((*self.theta.shape, dim)), np.zeros(self.theta.shape)
-        estimate = None
-        if self.past is not None:
-            gram, moment = gram + self.past.gram, moment + self.past.moment
-            estimate = least_squares(gram, moment)
-        by_chance = self._by_chance
-        blind = conduct.blind(number, informed=self.past is not None)
-        regret, best = np.empty((trials, number)), np.empty((trials, number))
-        weight = np.broadcast_to(self.weight, (trials,))
-        late: list[tuple[Floats, Floats]] = []
-        for batch, size in enumerate(sizes):
-            own = round(size * (1 - blind[batch]) * conduct.returned)
-            choice = by_chance
-            if estimate is not None:
-                choice = self._choose(batch, estimate, min(own, self.points))
-            share = blind[batch]
-            regret[:, batch] = share * by_chance.regret + (1 - share) * choice.regret
-            best[:, batch] = share * by_chance.best + (1 - share) * choice.best
-            # Nothing is decided by the outcomes of the last batches.
-            if batch + 1 + conduct.delay >= number:
-                continue
-            count = np.zeros(self.theta.shape[:2])
-            if batch == 0 and estimate is None:
-                start = block_start(
-                    self.draws, trials, size=size, later=sum(sizes[1:]),
-                    actions=self.theta.shape[1], dim=dim, returned=conduct.returned,
-                )  # fmt: skip
-                count, weight = start.count, weight * start.weight
-            elif share > 0:
-                normals = self.draws.normals(COUNTS, batch, count.shape)
-                count = uniform_counts(normals, size, share * conduct.returned / count.shape[1])
-            late.append(self._learned(batch, own, choice, count))
-            if batch >= conduct.delay:
-                seen, heard = late.pop(0)
-                gram, moment = gram + seen, moment + heard
-                estimate = least_squares(gram, moment)
-        return Rates(
-            regret=regret, best=best, weight=weight, uniform=by_chance.regret, blind=blind,
-            gain=self.gain,
-        )  # fmt: skip
+    def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":
+        """Return how a batch chooses: by estimates, or by chance where there are none."""
+        return self._by_chance if fit is None else self._choose(number, fit, min(own, self.points))
 
-    def _learned(
-        self, batch: int, own: int, choice: "_Choice", count: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return the gram and the moment of a batch's outcomes.
+    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+        """Return the sums of a batch's outcomes."""
+        start = self._start(batch, choice)
+        sums, apart = self.nothing(), 0
+        if batch.own:
+            sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, choice))
+            apart = BY_CHANCE
+        if start.count.any():
+            factors = self._uniform_factors(batch.number, start.count, apart=apart)
+            sums = self._added(sums, batch.number, factors, apart=apart)
+        return replace(sums, weight=start.weight)
 
-        Parameters
-        ----------
-        batch
-            Its number, from 0.
-        own
-            How many outcomes come from units that the policy chose for.
-        choice
-            How it chose.
-        count
-            How many come from units assigned by chance, shape (trials, K).
-        """
-        gram, moment = (
-            np.zeros((*self.theta.shape, self.theta.shape[2])),
-            np.zeros(self.theta.shape),
-        )
-        factors = [] if choice.uniform or not own else [(0, self._factors(batch, own, choice))]
-        if choice.uniform:
-            factors.append((0, self._uniform_factors(batch, count)))
-        elif count.any():
-            factors.append((BY_CHANCE, self._uniform_factors(batch, count, apart=BY_CHANCE)))
-        for apart, root in factors:
-            seen = root @ np.swapaxes(root, -1, -2)
-            normals = self.draws.normals(NOISE + apart, batch, (*self.theta.shape, 1))
-            gram += seen
-            moment += (seen @ self.theta[..., None])[..., 0]
-            moment += self.noise[:, None, None] * (root @ normals)[..., 0]
-        return gram, moment
+    def _start(self, batch: Batch, choice: "_Choice") -> Start:
+        """Return how many outcomes of units assigned by chance each action has."""
+        trials, actions, dim = self.theta.shape
+        returned = self.conduct.returned
+        if batch.number == 0 and choice.uniform:
+            return block_start(
+                self.draws, trials, size=batch.size, later=batch.later, actions=actions, dim=dim,
+                returned=returned,
+            )  # fmt: skip
+        if not batch.blind:
+            return Start(np.zeros((trials, actions)), np.ones(trials))
+        normals = self.draws.normals(COUNTS, batch.number, (trials, actions))
+        share = batch.blind * returned / actions
+        return Start(uniform_counts(normals, batch.size, share), np.ones(trials))
+
+    def _added(self, sums: Learned, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
+        """Return sums with those of the outcomes of F F' added."""
+        seen = factors @ np.swapaxes(factors, -1, -2)
+        normals = self.draws.normals(NOISE + apart, batch, (*self.theta.shape, 1))
+        moment = (seen @ self.theta[..., None])[..., 0]
+        moment = moment + self.noise[:, None, None] * (factors @ normals)[..., 0]
+        return Learned(sums.gram + seen, sums.moment + moment)
 
     def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.

@@ -6,7 +6,7 @@ squared maxima is matched in three moments throughout.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, binomials, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
+from seqbatch.planning.trials.running import Batch, Learned, run
 from seqbatch.planning.trials.starts import COUNTS, shared_start
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
@@ -73,77 +74,54 @@ class SharedEnsemble:
 
     def rates(self, sizes: Sequence[int]) -> Rates:
         """Run batches of these sizes."""
-        trials, dim = self.theta.shape
-        conduct, number = self.conduct, len(sizes)
-        gram, moment = np.zeros((trials, dim, dim)), np.zeros((trials, dim))
-        v = None
-        if self.past is not None:
-            gram, moment = gram + self.past.gram[0], moment + self.past.moment[0]
-            v = _directions(gram, moment)
-        blind = conduct.blind(number, informed=self.past is not None)
-        regret, best = np.empty((trials, number)), np.empty((trials, number))
-        weight = np.broadcast_to(self.weight, (trials,))
-        by_chance = self._costs(None)
-        late: list[tuple[Floats, Floats]] = []
-        for batch, size in enumerate(sizes):
-            share = blind[batch]
-            lost, right = self._costs(v)
-            regret[:, batch] = share * by_chance[0] + (1 - share) * lost
-            best[:, batch] = share * by_chance[1] + (1 - share) * right
-            # Nothing is decided by the outcomes of the last batches.
-            if batch + 1 + conduct.delay >= number:
-                continue
-            roots, counts = self._roots(batch, size, share, v)
-            weight = weight * counts
-            late.append(self._learned(batch, roots))
-            if batch >= conduct.delay:
-                seen, heard = late.pop(0)
-                gram, moment = gram + seen, moment + heard
-                v = _directions(gram, moment)
-        return Rates(
-            regret=regret, best=best, weight=weight, uniform=by_chance[0], blind=blind,
-            gain=self.gain,
-        )  # fmt: skip
+        return run(self, sizes)
 
-    def _learned(self, batch: int, roots: Sequence[tuple[int, Floats]]) -> tuple[Floats, Floats]:
-        """Return the gram and the moment of a batch's outcomes, given roots of its grams."""
+    def nothing(self) -> Learned:
+        """Return the sums of no outcomes, for the one model."""
         trials, dim = self.theta.shape
-        gram, moment = np.zeros((trials, dim, dim)), np.zeros((trials, dim))
-        for apart, root in roots:
-            seen = root @ np.swapaxes(root, 1, 2)
-            blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
-            gram += seen
-            moment += (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
-        return gram, moment
+        return Learned(np.zeros((trials, 1, dim, dim)), np.zeros((trials, 1, dim)))
 
-    def _roots(
-        self, batch: int, size: int, blind: float, v: Floats | None
-    ) -> tuple[list[tuple[int, Floats]], Floats | float]:
-        """Return roots of the grams of a batch's outcomes, and how much each trial counts."""
-        returned = self.conduct.returned
-        roots: list[tuple[int, Floats]] = []
-        own = round(size * (1 - blind) * returned)
-        if v is not None and own:
-            roots.append((0, self._factors(batch, own, v)))
-        weight: Floats | float = 1.0
-        if blind > 0:
-            apart = BY_CHANCE if roots else 0
-            normals = self.draws.normals(COUNTS, batch, (self.trials,))
-            count = binomials(normals, np.full(self.trials, float(size)), blind * returned)
-            root, weight = self._uniform_factors(
-                batch, count, apart, start=batch == 0 and v is None
-            )
-            roots.append((apart, root))
-        return roots, weight
+    def fitted(self, gram: Floats, moment: Floats) -> Floats:
+        """Return the directions of the least-squares estimates."""
+        theta = least_squares(gram[:, 0], moment[:, 0])
+        directions: Floats = theta / np.maximum(np.linalg.norm(theta, axis=1), 1e-300)[:, None]
+        return directions
+
+    def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":  # noqa: ARG002
+        """Return how a batch chooses: along a direction, or by chance where there is none."""
+        return _Choice(fit, *self._costs(fit))
+
+    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+        """Return the sums of a batch's outcomes."""
+        sums, apart, v = self.nothing(), 0, choice.direction
+        if v is not None and batch.own:
+            sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, v))
+            apart = BY_CHANCE
+        if not batch.blind:
+            return sums
+        normals = self.draws.normals(COUNTS, batch.number, (self.trials,))
+        units = np.full(self.trials, float(batch.size))
+        count = binomials(normals, units, batch.blind * self.conduct.returned)
+        first = batch.number == 0 and v is None
+        root, weight = self._uniform_factors(batch.number, count, apart, first=first)
+        return replace(self._added(sums, batch.number, root, apart=apart), weight=weight)
+
+    def _added(self, sums: Learned, batch: int, root: Floats, *, apart: int = 0) -> Learned:
+        """Return sums with those of the outcomes of F F' added."""
+        trials, dim = self.theta.shape
+        seen = root @ np.swapaxes(root, 1, 2)
+        blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
+        moment = (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
+        return Learned(sums.gram + seen[:, None], sums.moment + moment[:, None])
 
     def _uniform_factors(
-        self, batch: int, count: Floats, apart: int, *, start: bool
+        self, batch: int, count: Floats, apart: int, *, first: bool
     ) -> tuple[Floats, Floats | float]:
         """Return roots of the grams of units assigned by chance, and how much each trial counts."""
         trials, dim = self.theta.shape
         below = self.draws.normals(BELOW + apart, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
-        if not start:
+        if not first:
             return wishart_factors(below, diagonal, count), 1.0
         last, weight = shared_start(self.draws, diagonal[:, -1], count - dim + 1)
         return wishart_factors(below, diagonal, count, last=last), weight
@@ -187,10 +165,13 @@ class SharedEnsemble:
         return np.sqrt(np.maximum(total, 0.0))
 
 
-def _directions(gram: Floats, moment: Floats) -> Floats:
-    theta = least_squares(gram, moment)
-    directions: Floats = theta / np.maximum(np.linalg.norm(theta, axis=1), 1e-300)[:, None]
-    return directions
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Which way a batch chooses, None by chance; and what that costs."""
+
+    direction: Floats | None
+    regret: Floats
+    best: Floats
 
 
 @cache
