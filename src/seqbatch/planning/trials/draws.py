@@ -81,8 +81,8 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
 
     Examples
     --------
-    >>> binomials(np.array([-9.0, 0.0, 9.0]), np.array([10.0, 10.0, 4e6]), 0.5)
-    array([      0.,       5., 2009000.])
+    >>> binomials(np.array([-9.0, 0.0, 9.0]), np.array([10.0, 10.0, 40_000.0]), 0.5)
+    array([0.00e+00, 5.00e+00, 2.09e+04])
     """
     from scipy.special import ndtr
 

@@ -97,14 +97,12 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         regret.append(share * by_chance.regret + (1 - share) * choice.regret)
         best.append(share * by_chance.best + (1 - share) * choice.best)
         # Nothing is decided by the outcomes of the last batches.
-        if number + 1 + conduct.delay >= len(sizes):
-            continue
-        batch = Batch(
-            number=number, size=size, blind=share, own=own, later=sum(sizes[number + 1 :])
-        )
-        late.append(trials.learned(batch, choice))
-        weight = weight * late[-1].weight
-        if number >= conduct.delay:
+        if number + 1 + conduct.delay < len(sizes):
+            left = sum(sizes[number + 1 :])
+            batch = Batch(number=number, size=size, blind=share, own=own, later=left)
+            late.append(trials.learned(batch, choice))
+            weight = weight * late[-1].weight
+        if conduct.delay <= number < len(sizes) - 1:
             come = late.pop(0)
             known = Learned(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
