@@ -73,6 +73,7 @@ def test_all_at_random_costs_all_there_is_to_gain():
     assert "Nothing can be learned in time" in made.reason
 
 
+@pytest.mark.slow
 def test_a_randomised_share_changes_the_sizes():
     asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
     bare, mixed, lost = (
@@ -87,6 +88,7 @@ def test_a_randomised_share_changes_the_sizes():
     assert lost.as_dict()["missing"] == 0.75
 
 
+@pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
     asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "max_batches": 3}
     made = plan(**asked, delay=1)

@@ -420,24 +420,27 @@ def test_a_sample_speaks_of_diversity():
     assert good.dim == 3
     assert good.kappa > 0.5
     assert good.evidence()["diverse"]
-    assert "is plausible in 400 sampled units" in good.verdict()
+    assert good.verdict().endswith("Here they do, as far as a sample can tell.")
     base = rng.standard_normal(400)
     poor = Sample(np.column_stack([base, base + 0.01 * rng.standard_normal(400)]))
     assert not poor.evidence()["diverse"]
-    assert "is doubtful" in poor.verdict()
+    assert "doubtful: some columns nearly repeat others" in poor.verdict()
     rare = Sample(np.column_stack([base, np.arange(400) < 4]))
     assert not rare.evidence()["diverse"]
+    assert "only 1.0% of units differ noticeably" in rare.verdict()
     made = plan(units=5_000, actions=2, features=good, batches=2, max_batches=2)
     assert made.model.dim == 4
     assert made.as_dict()["sample"]["directions"] == 3
-    assert "is plausible" in str(made)
+    assert good.verdict() in str(made)
     whitened = poor.whitened
     np.testing.assert_allclose(whitened.T @ whitened / 400, np.eye(2), atol=1e-6)
     with pytest.raises(InvalidArgumentError, match="constant columns only"):
         Sample(np.ones((5, 2))).dim  # noqa: B018
     with pytest.raises(InvalidArgumentError, match="more rows than the 6 columns that vary"):
         Sample(rng.standard_normal((5, 6))).dim  # noqa: B018
-    assert not Sample(rng.standard_normal((20, 3))).evidence()["diverse"]
+    short = Sample(rng.standard_normal((20, 3)))
+    assert not short.evidence()["diverse"]
+    assert "20 rows are few for 3 directions (30 would do)" in short.verdict()
     with pytest.raises(InvalidArgumentError, match="at least two rows"):
         Sample(np.ones((1, 2)))
     with pytest.raises(InvalidArgumentError, match="one name for each of 2 columns"):

@@ -1,6 +1,7 @@
 """Uniform starts: counts as they are drawn, and failures that are drawn on purpose."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_one_number_for_all_has_a_formula(effect, first):
         return theta * wrong(theta) * 2 * stats.norm.pdf(theta / spread) / spread
 
     edges = [0, 0.01 * spread, 0.1 * spread, spread, 8 * spread]
-    mean = sum(integrate.quad(lost, *pair)[0] for pair in zip(edges, edges[1:], strict=False))
+    mean = sum(integrate.quad(lost, *pair)[0] for pair in pairwise(edges))
     exact = first * effect + (units - first) * 2 / math.sqrt(math.pi) * mean
     sizes = (first, units - first)
     found, error = model.ensemble(60_000, seed=1).rates(sizes).total(sizes)
