@@ -10,7 +10,7 @@ from seqbatch.planning.choosing import percent
 from seqbatch.planning.guarantee import dimensions, first_promise, most_lost
 
 if TYPE_CHECKING:
-    from seqbatch.planning.result import Plan, Row
+    from seqbatch.planning.result import Candidate, Plan, Row
 
 
 def describe(plan: "Plan") -> str:
@@ -110,7 +110,16 @@ def _cell(name: str, value: float) -> str:
         return ""
     if name in ("earned", "best_share"):
         return f"{value:.1%}"
-    return f"{value:.2f}" if name == "of_online" else number(value)
+    return times(value) if name == "of_online" else number(value)
+
+
+def times(value: float) -> str:
+    """Return a ratio as a person would write it.
+
+    >>> times(1.234), times(4_807_478_533.56)
+    ('1.23', '4,807,478,534')
+    """
+    return f"{value:.2f}" if value < 1_000 else number(value)
 
 
 def _wrong_guesses(plan: "Plan") -> list[Table]:
@@ -200,7 +209,7 @@ def _expectation(plan: "Plan") -> str:
                 "What follows, and the table, is for pure exploitation. "
             )
     text += (
-        f"Expected regret {with_error(row.regret, row.error)}, {row.of_online:.2f} times "
+        f"Expected regret {with_error(row.regret, row.error)}, {times(row.of_online)} times "
         f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
@@ -224,11 +233,7 @@ def _policies(plan: "Plan") -> str:
         return ""
     if not any(one.excess or one.excess_error for one in others):
         return "All policies are alike here: nothing is known in time to choose by."
-    shown = ", ".join(
-        f"{one.name} {with_error(abs(one.excess), one.excess_error)} "
-        f"{'less' if one.excess < 0 else 'more'}"
-        for one in others
-    )
+    shown = ", ".join(f"{one.name} {_more(one)}" for one in others)
     text = f"Other policies on this grid, in the same trials, lose: {shown}."
     below = [one.name for one in others if one.regret < plan.row.lower_bound]
     if below:
@@ -237,6 +242,13 @@ def _policies(plan: "Plan") -> str:
             why += ", or because the sample's rows are not normal, as the bound assumes"
         text += f" {' and '.join(below)} would come out below the lower bound {why}."
     return text
+
+
+def _more(one: "Candidate") -> str:
+    if not one.excess:
+        return "as much"
+    amount = with_error(abs(one.excess), one.excess_error)
+    return f"{amount} {'less' if one.excess < 0 else 'more'}"
 
 
 def assumptions(plan: "Plan") -> str:
