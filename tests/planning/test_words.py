@@ -7,7 +7,6 @@ import pytest
 
 from seqbatch.planning import plan
 from seqbatch.planning.choosing import choose
-from seqbatch.planning.guarantee import first_promise, promise
 from seqbatch.planning.page import page
 from seqbatch.planning.result import Row
 
@@ -103,10 +102,10 @@ def test_a_guarantee_that_says_nothing_is_called_so():
     assert "(* the most here)" in made.tables()[0].title
     assert "table's last row, not an optimum" in str(made)
     large = plan(units=10**7, **asked)
-    needed = first_promise(large.request)
+    needed = large.request.promises.fewest
     assert f"from about {needed:,} batches on" in str(large)
-    assert not math.isnan(promise(large.request, -(-(10**7) // needed)))
-    assert math.isnan(promise(large.request, -(-(10**7) // (needed - 1)) + 1))
+    assert not math.isnan(large.request.promises.of(-(-(10**7) // needed)))
+    assert math.isnan(large.request.promises.of(-(-(10**7) // (needed - 1)) + 1))
     some = plan(units=10**7, **{**asked, "max_batches": needed})
     assert some.row.rate < 2 * 10**7
     assert "Theorem 1 bounds that of UCB by" in str(some)

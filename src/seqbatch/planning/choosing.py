@@ -1,12 +1,12 @@
 """Which number of batches a plan takes, and why."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seqbatch.display import counted
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row
+from seqbatch.planning.words import percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,16 +53,6 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
         f"{percent(_share(request, near[0], online))}.",
         met=True,
     )
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, cut rather than rounded: 94.96% is not 95%.
-
-    >>> percent(0.95), percent(0.9496), percent(0.9999), percent(-0.2)
-    ('95%', '94.9%', '99.9%', '0%')
-    """
-    tenths = math.floor(round(max(share, 0.0) * 1000, 6))
-    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
 
 
 def _share(request: Request, row: Row, online: Row) -> float:

@@ -6,7 +6,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.pictures import GREY, INK, fitted, policy_colour
-from seqbatch.planning.guarantee import most_lost
 from seqbatch.planning.words import assumptions, chosen, counted, number, with_error
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
     middle = row.rate if worst else row.regret
     if math.isnan(middle):
         # Without a guarantee as much may be lost as there is.
-        middle = most_lost(plan.request)
+        middle = plan.request.promises.most_lost
     half = 0.0 if worst else 2 * row.error
     return {
         "batches": row.batches,

@@ -12,6 +12,7 @@ from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning.limits import Limits, Sizes, feasible
 from seqbatch.planning.model import Model
+from seqbatch.planning.promises import Promises
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conduct import Conduct
@@ -105,6 +106,17 @@ class Request:
             trials = max(trials, SIMPLE[purpose] // self.model.actions)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
+
+    @property
+    def promises(self) -> Promises:
+        """What Theorem 1 says where contexts are arbitrary."""
+        model = self.model
+        return Promises(
+            units=self.limits.units,
+            actions=model.actions,
+            dim=model.dim * (1 if model.layout == "shared" else model.actions),
+            noise=max(noise for _, noise in model.scenarios),
+        )
 
     @property
     def least_first(self) -> int:

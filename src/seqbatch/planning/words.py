@@ -3,11 +3,9 @@
 import math
 from typing import TYPE_CHECKING
 
-from seqbatch import display, theory
+from seqbatch import display
 from seqbatch.display import Table
 from seqbatch.display import counted as counted
-from seqbatch.planning.choosing import percent
-from seqbatch.planning.guarantee import dimensions, first_promise, most_lost
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Candidate, Plan, Row
@@ -28,6 +26,16 @@ def number(value: float) -> str:
     ('12,346', '0.0123')
     """
     return display.number(value, 3)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, cut rather than rounded: 94.96% is not 95%.
+
+    >>> percent(0.95), percent(0.9496), percent(0.9999), percent(-0.2)
+    ('95%', '94.9%', '99.9%', '0%')
+    """
+    tenths = math.floor(round(max(share, 0.0) * 1000, 6))
+    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
 
 
 def with_error(value: float, error: float) -> str:
@@ -174,19 +182,18 @@ def _promise(plan: "Plan") -> str:
         )
     if math.isnan(row.rate):
         return f"{text}{_vacuous(plan)}"
-    dim = dimensions(plan.model)
-    enough = theory.adversarial_batches_for_online(units=plan.units, dim=dim)
     return (
         f"{text}Theorem 1 bounds that of UCB by {number(row.rate)} (for mean rewards between -1 "
         "and 1 times the noise, so that a unit loses at most twice the noise; proved for rewards "
         "that do not depend on earlier choices, which SupSBUCB ensures). More batches help up to "
-        f"about {enough:,}, which match fully online (Corollary 1)."
+        f"about {plan.request.promises.enough:,}, which match fully online (Corollary 1)."
     )
 
 
 def _vacuous(plan: "Plan") -> str:
     """Say that there is no guarantee, and when there would be one."""
-    needed = first_promise(plan.request)
+    promises = plan.request.promises
+    needed = promises.fewest
     when = (
         "not even new estimates after every unit would change that; more units would"
         if needed is None
@@ -194,7 +201,7 @@ def _vacuous(plan: "Plan") -> str:
     )
     return (
         "Theorem 1 guarantees nothing here: its bound exceeds "
-        f"{number(most_lost(plan.request))}, the most that can be lost by any assignment (twice "
+        f"{number(promises.most_lost)}, the most that can be lost by any assignment (twice "
         f"the noise a unit), and {when}. Equal batches and UCB are the theorem's advice all the "
         "same; if units come from one population, plan with contexts = stochastic."
     )
