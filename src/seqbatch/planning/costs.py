@@ -164,7 +164,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         return 0.0
     seen = [outcomes for outcomes, some in zip(known, informed, strict=True) if some]
     if isinstance(request.judging, BlockEnsemble):
-        spreads = model.spreads(request.judging.trials)
+        spreads = request.judging.scale * model.spreads(request.judging.trials)
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.

@@ -27,6 +27,8 @@ from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: Places in the seed tree that the ensembles do not use.
 PARAMETERS, TIES = 10, 14
+#: Where rows are given: points for each parameter, and at most.
+POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,7 +50,7 @@ class Model:
         The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
     rows
-        Rows of features to draw from where policies are compared, shape (n, p); None draws normals.
+        Whitened rows of features to take units from, shape (n, p); None draws normals.
     past
         What is known already, in whitened coordinates.
     conduct
@@ -86,14 +88,18 @@ class Model:
         else:
             # Without features all points are one.
             used = points if self.dim > 1 else 1
-            made = BlockEnsemble(theta, noise, Draws(place), used, self.past, self.conduct)
+            if self.rows is not None:
+                used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
+            made = BlockEnsemble(
+                theta, noise, Draws(place), used, self.past, self.conduct, rows=self.rows
+            )
         if self.past is not None:
             return made
         # The trials' gain, which grows with the parameters, becomes the stated one exactly.
         gain = float((weight * made.rates([1]).uniform).mean())
-        return replace(
-            made, theta=made.theta * (self.effect / gain), gain=self.effect, weight=weight
-        )
+        scale = self.effect / gain
+        scaled = replace(made, theta=made.theta * scale, gain=self.effect, weight=weight)
+        return replace(scaled, scale=scale) if isinstance(scaled, BlockEnsemble) else scaled
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""

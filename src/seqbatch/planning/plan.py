@@ -224,7 +224,8 @@ def replan(
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     request = Request(
-        model=replace(model, past=whitened(statistics, covariance, model)),
+        # The data's own coordinates are not the sample's, whose rows cannot be used in them.
+        model=replace(model, past=whitened(statistics, covariance, model), rows=None),
         limits=limits,
         numbers=numbers_of(limits, batches, max_batches),
         batches=batches,

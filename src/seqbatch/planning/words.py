@@ -244,10 +244,10 @@ def _policies(plan: "Plan") -> str:
     text = f"Other policies on this grid, in the same trials, lose: {shown}."
     below = [one.name for one in others if one.regret < plan.row.lower_bound]
     if below:
-        why = "by the chance of few trials"
-        if plan.sample is not None:
-            why += ", or because the sample's rows are not normal, as the bound assumes"
-        text += f" {' and '.join(below)} would come out below the lower bound {why}."
+        text += (
+            f" That {' and '.join(below)} would come out below the lower bound is the chance of "
+            "few trials."
+        )
     return text
 
 

@@ -6,6 +6,9 @@ K true ones: at most 2 (K - 1) directions. Points are drawn in these; every othe
 independent of the choice and enters an action's gram as a Gaussian and a Wishart of that action's
 count. In a batch of more units than points each point stands for several units: that is the one
 approximation.
+
+Where rows of features are given, units are taken from these, all directions are decisive, and in
+batches of more units than points the same approximation holds in all of them.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ from seqbatch.planning.trials.starts import COUNTS, Start, block_start, uniform_
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
-BY_CHANCE = 20
+ROWS, BY_CHANCE = 15, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,10 @@ class BlockEnsemble:
         The mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
+    rows
+        Whitened rows of features to take units from, shape (n, p); None draws normals.
+    scale
+        By how much the parameters were scaled since they were drawn.
 
     Examples
     --------
@@ -67,6 +74,8 @@ class BlockEnsemble:
     conduct: Conduct = field(default_factory=Conduct)
     gain: float | None = None
     weight: Floats | float = 1.0
+    rows: Floats | None = None
+    scale: float = 1.0
 
     @property
     def trials(self) -> int:
@@ -158,10 +167,17 @@ class BlockEnsemble:
         trials, actions, dim = self.theta.shape
         truth = self.theta[:, 1:] - self.theta[:, :1]
         guess = np.zeros_like(truth) if estimate is None else estimate[:, 1:] - estimate[:, :1]
-        # The first columns of the frame span the guess's directions, the next ones the truth's.
-        both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
-        frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
         decisive, wanted = min(actions - 1, dim - 1), min(2 * (actions - 1), dim - 1)
+        if self.rows is None:
+            # The first columns of the frame span the guess's directions, the next the truth's.
+            both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
+            frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
+            points = self.draws.normals(POINTS, batch, (trials, self.points, wanted))
+        else:
+            # Directions of given rows depend on each other: all of them are decisive.
+            decisive = wanted = dim - 1
+            frame = self._axes
+            points = self.draws.taken(self.rows, POINTS, batch, (trials, self.points))
         result = _Choice(
             uniform=estimate is None,
             frame=frame,
@@ -172,7 +188,7 @@ class BlockEnsemble:
         )
         slopes = np.concatenate([truth[..., :1], truth[..., 1:] @ frame[..., :wanted]], axis=2)
         kernels.choose_points(
-            self.draws.normals(POINTS, batch, (trials, self.points, wanted)),
+            points,
             np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2),
             slopes,
             used,
@@ -190,14 +206,49 @@ class BlockEnsemble:
     def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
         """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""
         weight = size / min(size, self.points)
+        if self.rows is not None:
+            return _root(weight * choice.gram)
         # The other directions depend on how many units an action got, not on how many points.
         count = np.rint(weight * choice.count)
         return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
 
     def _uniform_factors(self, batch: int, count: Floats, *, apart: int = 0) -> Floats:
+        if self.rows is not None:
+            return _root(self._gram_of_rows(batch, count, apart))
+        inner = count[..., None, None]
+        return self._assembled(batch, inner, count, count, self._axes, apart=apart)
+
+    @property
+    def _axes(self) -> Floats:
         dim = self.theta.shape[2]
-        frame = np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
-        return self._assembled(batch, count[..., None, None], count, count, frame, apart=apart)
+        return np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
+
+    def _gram_of_rows(self, batch: int, count: Floats, apart: int) -> Floats:
+        """Return each action's gram of so many rows taken at random, one action after another.
+
+        Where there are more than points, each point stands for several.
+        """
+        points = self.draws.taken(self._given_rows, ROWS + apart, batch, (self.trials, self.points))
+        vectors = np.concatenate([np.ones((*points.shape[:2], 1)), points], axis=2)
+        total = np.maximum(count.sum(axis=1, keepdims=True), self.points)
+        ends = np.rint(np.cumsum(count, axis=1) * (self.points / total))
+        used = np.diff(ends, axis=1, prepend=0.0)
+        place = np.arange(self.points)
+        grams = [
+            np.swapaxes(vectors * ((place >= end - size) & (place < end))[..., None], 1, 2)
+            @ vectors
+            for end, size in zip(
+                np.moveaxis(ends, 1, 0)[..., None], np.moveaxis(used, 1, 0)[..., None], strict=True
+            )
+        ]
+        stands_for = count / np.maximum(used, 1.0)
+        gram: Floats = stands_for[..., None, None] * np.stack(grams, axis=1)
+        return gram
+
+    @property
+    def _given_rows(self) -> Floats:
+        assert self.rows is not None
+        return self.rows
 
     def _assembled(
         self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats,
@@ -227,6 +278,15 @@ class BlockEnsemble:
         )
         factors[..., 1:, :] = frame[:, None] @ factors[..., 1:, :]
         return factors
+
+
+def _root(gram: Floats) -> Floats:
+    """Return F with F F' = G, of G's rank: rows that repeat each other leave directions open."""
+    values, axes = np.linalg.eigh(gram)
+    # What rounding leaves of a direction that no row has must not pass for evidence.
+    values = np.where(values > 1e-9 * values[..., -1:], values, 0.0)
+    root: Floats = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return root
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,13 @@ on common random numbers, and a trial's regret is a continuous function of the b
 optimiser wants it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.random import SeedSequence
+from numpy.random import Generator, SeedSequence
 
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
@@ -34,11 +36,21 @@ class Draws:
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
         """Return standard normals, the same ones whenever they are asked for."""
-        key = (purpose, batch, shape)
+        return self._drawn((purpose, batch, shape), lambda random: random.standard_normal(shape))
+
+    def taken(self, rows: Floats, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
+        """Return rows taken at random, with replacement, the same ones whenever asked for."""
+        return self._drawn(
+            (purpose, batch, shape, "rows"),
+            lambda random: rows[random.integers(0, len(rows), shape)],
+        )
+
+    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], Floats]) -> Floats:
+        """Return what was drawn under this key of purpose, batch and more, or draw it."""
         if key in self._kept:
             return self._kept[key]
-        drawn = generator(branch(self.seed, purpose, batch)).standard_normal(shape)
-        if batch < KEPT:
+        drawn = draw(generator(branch(self.seed, *key[:2])))
+        if key[1] < KEPT:
             self._kept[key] = drawn
         return drawn
 
