@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seqbatch.display import counted
+from seqbatch.planning.assumed import percent
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row
-from seqbatch.planning.words import percent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from seqbatch import display
+from seqbatch.planning.assumed import assumptions, settings
 from seqbatch.planning.picture import panels
-from seqbatch.planning.words import assumptions, describe, settings, tables
+from seqbatch.planning.words import describe, tables
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Plan

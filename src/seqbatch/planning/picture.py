@@ -6,7 +6,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.pictures import GREY, INK, fitted, policy_colour
-from seqbatch.planning.words import assumptions, chosen, counted, number, with_error
+from seqbatch.planning.assumed import assumptions
+from seqbatch.planning.words import chosen, counted, number, with_error
 
 if TYPE_CHECKING:
     import altair as alt

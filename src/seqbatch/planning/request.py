@@ -34,7 +34,7 @@ TRIALS = {
     (TUNING, "shared"): (640, 32, 128),
     (TUNING, "block"): (640, 32, 128),
     (JUDGING, "shared"): (10_240, 128, 2_048),
-    (JUDGING, "block"): (3_840, 128, 512),
+    (JUDGING, "block"): (6_144, 128, 1_536),
 }
 #: Where all of a model is one number an action: this over the actions.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
