@@ -176,7 +176,8 @@ def certified_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
     best = stochastic_lower_bound_on(ends, dim=dim, actions=actions)
     smallest = d / math.sqrt(expected_largest_norm(K, d) * edges[-1]) / 100
     for cut in _CUTS:
-        total = _prior_bounds(edges, np.geomspace(smallest, 1 / cut, 400), cut, d, K)
+        spreads = np.geomspace(smallest, 1 / cut, 400)
+        total = _prior_bounds(edges[:-1], np.diff(edges), spreads, cut, d, K)
         best = max(best, float(total.max()))
     return best
 
@@ -191,18 +192,41 @@ def prior_lower_bound_on(ends: Ends, *, dim: int, actions: int, spread: float) -
     which is the step of Thm. 2's proof before it cuts the prior off. It holds for independent
     N(0, I/d) contexts and standard Gaussian noise; `spread` is nu.
     """
+    edges = np.concatenate([[0.0], _checked(ends)])
+    return prior_lower_bound_after(
+        edges[:-1].tolist(), np.diff(edges).tolist(), dim=dim, actions=actions, spread=spread
+    )
+
+
+def prior_lower_bound_after(
+    seen: Sequence[float], units: Sequence[float], *, dim: int, actions: int, spread: float
+) -> float:
+    """Return the same bound for batches of any units, each decided by any number of outcomes.
+
+    Parameters
+    ----------
+    seen
+        How many outcomes are known when each batch is decided; a mean, where chance has a part.
+    units
+        How many units each batch holds.
+    dim, actions, spread
+        See :func:`prior_lower_bound_on`.
+    """
     nu = np.array([arguments.number("spread", spread, above=0)])
     d = arguments.integer("dim", dim, at_least=2)
     K = arguments.integer("actions", actions, at_least=2)
-    edges = np.concatenate([[0.0], _checked(ends)])
-    return max(float(_prior_bounds(edges, nu, cut, d, K)[0]) for cut in _CUTS)
+    before = arguments.floats("seen", seen, ("batches",))
+    sizes = arguments.floats("units", units, (len(before),))
+    return max(float(_prior_bounds(before, sizes, nu, cut, d, K)[0]) for cut in _CUTS)
 
 
 #: Where the prior of the lower bounds is cut off, as multiples of its spread.
 _CUTS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
 
 
-def _prior_bounds(edges: Floats, spreads: Floats, cut: float, d: int, K: int) -> Floats:
+def _prior_bounds(
+    seen: Floats, sizes: Floats, spreads: Floats, cut: float, d: int, K: int
+) -> Floats:
     """Return the bound of :func:`prior_lower_bound_on` for each spread."""
     from scipy.special import gammaincc
 
@@ -210,11 +234,11 @@ def _prior_bounds(edges: Floats, spreads: Floats, cut: float, d: int, K: int) ->
     tail = float(gammaincc(d / 2 + 1, cut**2 * d / 2))
     nu = spreads[:, None]
     total = np.zeros(len(nu))
-    for first in range(0, len(edges) - 1, 1_000):  # bounds memory on grids of many batches
-        piece = edges[first : first + 1_001]
-        margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * piece[:-1]) - nu**2 * tail
+    for first in range(0, len(seen), 1_000):  # bounds memory on grids of many batches
+        piece = slice(first, first + 1_000)
+        margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * seen[piece]) - nu**2 * tail
         unit = height / (2 * cut * nu * math.sqrt(d)) * np.maximum(margin, 0.0)
-        total += (unit * np.diff(piece)).sum(axis=1)
+        total += (unit * sizes[piece]).sum(axis=1)
     return total
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.toml import check_spec
+from seqbatch.errors import InvalidSpecError
 from seqbatch.planning import plan
 
 SPEC = {
@@ -26,3 +27,17 @@ def test_a_plan_is_made_for_the_features_of_the_spec():
     assert made == plan(actions=2, features=4, **asked).grid.sizes
     bare = {**features, "intercept": False}
     assert wave_sizes(check_spec({**SPEC, "features": bare, "grid": {"plan": asked}}))[0] == made
+
+
+@pytest.mark.slow
+def test_a_plan_knows_what_the_campaign_does_beside_its_policy():
+    asked = {"units": 3_000, "batches": 3, "max_batches": 3, "missing": 0.5}
+    spec = {**SPEC, "grid": {"plan": asked}, "randomised": 0.5, "floor": 0.1}
+    spec["features"] = {"numeric": {"age": "raw"}}
+    known = {"actions": 2, "features": 1, **asked}
+    made = plan(**known, randomised=0.5, floor=0.1)
+    assert wave_sizes(check_spec(spec))[0] == made.grid.sizes
+    assert made.grid.sizes != plan(**known).grid.sizes
+    for name in ("randomised", "floor"):
+        with pytest.raises(InvalidSpecError, match=f"{name} comes from the spec itself"):
+            wave_sizes(check_spec({**spec, "grid": {"plan": {**asked, name: 0.1}}}))

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from tests.cli.test_cli import run
+from tests.cli.test_narrow import run as run_narrow
 
 SMALL = ("plan", "--units", "5000", "--actions", "2", "--max-batches", "2")
 
@@ -53,9 +54,50 @@ def test_a_plan_from_a_sample(tmp_path):
     file = tmp_path / "customers.csv"
     table.write_csv(file)
     text = run(*SMALL, "--sample", str(file), "--columns", "age,region").stdout
-    assert "their 4 columns vary in 3 directions (1 redundant" in " ".join(text.split())
+    assert "whose 4 columns vary in 3 directions (1 redundant" in " ".join(text.split())
     wrong = run(*SMALL, "--sample", str(file), "--columns", "age,height", code=2)
     assert "each of features must be one of the file's columns" in wrong.stderr
+
+
+def test_what_may_be_no_feature_is_asked_about(tmp_path):
+    file = tmp_path / "history.csv"
+    rows = pl.DataFrame({
+        "number": range(100, 130), "age": [20 + n % 7 for n in range(30)],
+        "treatment": ["mail", "none"] * 15, "spend": [n % 5 for n in range(30)],
+    })  # fmt: skip
+    rows.write_csv(file)
+    said = " ".join(run(*SMALL, "--sample", str(file), code=2).stderr.split())
+    assert "columns must be given" in said
+    assert "number (different in every row, as ids are)" in said
+    assert "treatment (an outcome or a treatment by its name)" in said
+    assert "Name the features with --columns, or the others with --outcomes" in said
+    declared = ("--outcomes", "treatment,spend")
+    said = run(*SMALL, "--sample", str(file), *declared, "--columns", "age,spend", code=2).stderr
+    assert "without outcomes and treatments" in said
+    said = run(*SMALL, "--sample", str(file), "--outcomes", "sales", code=2).stderr
+    assert "outcomes must be among the file's columns" in " ".join(said.split())
+    said = run(*SMALL, "--features", "2", "--outcomes", "sales", code=2).stderr
+    assert "given only with --sample" in said
+    used = json.loads(
+        run(*SMALL, "--sample", str(file), "--outcomes", "number,treatment,spend", "--json").stdout
+    )
+    assert used["sample"]["columns"] == 1
+
+
+def test_what_the_campaign_does_is_told_to_the_plan():
+    words = ("--features", "1", "--randomised", "0.2", "--floor", "0.05", "--missing", "0.1")
+    values = json.loads(run(*SMALL, *words, "--delay", "1", "--json").stdout)
+    told = {name: values[name] for name in ("randomised", "floor", "missing", "delay")}
+    assert told == {"randomised": 0.2, "floor": 0.05, "missing": 0.1, "delay": 1}
+    assert "floor must be" in run(*SMALL, "--features", "1", "--floor", "0.6", code=2).stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("--features", "2"), ("--dim", "3")])
+def test_tables_fit_80_columns_with_whole_numbers(words, tmp_path):
+    asked = ("--units", "1000000000000000", "--actions", "2", "--effect", "5", "--batch-cost", "9")
+    text = run_narrow("plan", *asked, *words, "--max-batches", "2", folder=tmp_path)
+    assert "5,000,000,000,000,000" in text
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The rows of a plan's table, from what each trial loses, worked out by hand."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +13,7 @@ from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.costs import row, sensitivity
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.request import Request
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.greedy import Rates
 
 
@@ -24,14 +25,38 @@ class Told:
         self.best = np.broadcast_to(best, self.regret.shape)
 
     def rates(self, sizes):
-        return Rates(self.regret[:, : len(sizes)], self.best[:, : len(sizes)])
+        return told(self.regret[:, : len(sizes)], self.best[:, : len(sizes)])
+
+
+def told(regret, best, **more):
+    """Return rates of trials that count alike, with nothing known exactly."""
+    alike = {"weight": np.ones(len(regret)), "uniform": regret[:, 0], "gain": None}
+    return Rates(**{"regret": regret, "best": best, "blind": np.zeros(2), **alike, **more})
+
+
+def test_what_chance_loses_is_exact():
+    """Two trials lose 2 and 4 by chance, 3 on average as was stated; a third of it is chance."""
+    regret = np.array([[2.0, 0.5], [4.0, 0.1]])
+    rates = told(regret, regret, uniform=np.array([2.0, 4.0]), blind=np.array([1.0, 0.0]), gain=3.0)
+    assert rates.total([10, 0]) == (30.0, 0.0)
+    mean, error = rates.total([10, 20])
+    assert mean == pytest.approx(30 + 20 * 0.3)
+    # What is left to chance are 10 and 2: a standard deviation of sqrt(32) in two trials.
+    assert error == pytest.approx(math.sqrt(32 / 2))
+
+
+def test_trials_count_by_their_weights():
+    regret = np.array([[1.0, 1.0], [9.0, 9.0]])
+    rates = told(regret, np.array([[0.2, 0.2], [0.6, 0.6]]), weight=np.array([1.5, 0.5]))
+    assert rates.total([1, 1])[0] == pytest.approx((1.5 * 2 + 0.5 * 18) / 2)
+    assert rates.best_units([5, 5]) == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
 
 
 def test_a_row_by_hand():
     judging = Told([[1.0, 0.5], [3.0, 0.1]], best=[[0.25, 0.5], [0.25, 0.9]])
     limits = Limits(units=50, seen=100)
     request = SimpleNamespace(
-        judging=judging, limits=limits, batch_cost=7.0, possible=80.0, model=None
+        judged=judging.rates, limits=limits, batch_cost=7.0, possible=80.0, model=None
     )
     made = row(request, (10, 40), 16.0)
     # The trials lose 10 + 20 and 30 + 4: 32 on average, with a standard deviation of sqrt(8).
@@ -48,12 +73,13 @@ def test_the_grid_is_the_best_where_it_is_judged():
     class Likes(Told):
         def rates(self, sizes):
             likes = self.regret[0, 0]
-            return Rates(np.array([[abs(sizes[0] - likes), 0.0]]) / sizes[0], self.best)
+            cost = np.array([[abs(sizes[0] - likes), 0.0]] * 2) / sizes[0]
+            return told(cost, self.best)
 
     limits, model = Limits(units=10_000), SimpleNamespace(dim=10)
     request = SimpleNamespace(
         limits=limits, model=model, numbers=[2], kind="paper",
-        tuning=Likes([[2_154.0, 0.0]]), judging=Likes([[1_000.0, 0.0]]),
+        tuning=Likes([[2_154.0, 0.0]]), judged=Likes([[1_000.0, 0.0]]).rates,
     )  # fmt: skip
     assert best_grids(request) == {2: (1_000, 9_000)}
 
@@ -66,9 +92,10 @@ class Gaining:
     dim: int = 10
     layout: str = "shared"
     past: None = None
+    conduct: Conduct = field(default_factory=Conduct)
 
     def ensemble(self, trials, *, seed):  # noqa: ARG002
-        return Told([[self.scenarios[0][0], 0.0]])
+        return Told([[self.scenarios[0][0], 0.0]] * 2)
 
 
 def test_a_wrong_guess_of_the_effect_costs_what_that_effect_costs():

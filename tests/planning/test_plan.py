@@ -13,11 +13,11 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
-from seqbatch.planning.best_grids import mean_regret
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
 from seqbatch.planning.policy_candidates import preferred
 from seqbatch.planning.request import Request, numbers_of
+from seqbatch.planning.words import number
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
 from tests.charts import marked, spec
@@ -45,7 +45,9 @@ def test_the_table_says_what_more_batches_bring(campaign, trial):
             assert sum(row.sizes) == made.units
             assert 0 < row.lower_bound <= row.regret * (1 + 1e-9)
             assert row.of_online == pytest.approx(row.regret / made.online.regret)
-            assert 0 < row.error < 0.15 * row.regret
+            assert 0 <= row.error < 0.15 * row.regret
+            # One batch is uniform, whatever the method: its cost is exact.
+            assert (row.error == 0) == (row.batches == 1)
             assert 1 / made.model.actions - 1e-9 <= row.best_share < 1
         rates = [row.rate for row in (*made.rows, made.online)]
         assert rates == sorted(rates, reverse=True)
@@ -141,25 +143,29 @@ def test_arbitrary_contexts_get_ucb_in_equal_batches():
     assert made.policy.first == "uniform"
     bounds = [row.lower_bound for row in made.rows]
     assert bounds == sorted(bounds, reverse=True)
-    assert all(row.lower_bound <= row.rate for row in made.rows)
     assert np.isnan(made.row.regret)
+    assert all(np.isnan(row.rate) for row in made.rows)
+    assert "Theorem 1 guarantees nothing here: its bound exceeds 18,000" in str(made)
     uneven = plan(
         units=10**9, actions=2, dim=2, contexts="adversarial", first_batch=9 * 10**8, batches=300
     )
-    assert uneven.row.lower_bound <= uneven.row.rate
+    assert np.isnan(uneven.row.rate)
     assert "cannot be predicted" in str(made)
     json.dumps(made.as_dict(), allow_nan=False)
     assert plan(units=9_000, actions=3, dim=4, contexts="adversarial").batches == 8
 
 
 def test_policies_are_compared_by_simulation(campaign):
-    assert [one.name for one in campaign.candidates] == ["pure exploitation", "Thompson", "UCB"]
+    names = ["pure exploitation", "ridge exploitation", "Thompson", "UCB"]
+    assert [one.name for one in campaign.candidates] == names
     assert campaign.policy == preferred(campaign.candidates)
     assert campaign.policy.first == "uniform"
     greedy = campaign.candidates[0]
     assert greedy.excess == 0
-    # An independent simulation of the same policy on the same grid.
-    assert abs(greedy.regret - campaign.row.regret) < 4 * (greedy.error + campaign.row.error)
+    # The headline's own trials, so that the two can never contradict each other.
+    assert (greedy.regret, greedy.error) == (campaign.row.regret, campaign.row.error)
+    for one in campaign.candidates[1:]:
+        assert one.regret == pytest.approx(campaign.row.regret + one.excess)
 
 
 @pytest.mark.slow
@@ -167,7 +173,7 @@ def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
     best = min(one.regret for one in made.candidates)
-    assert f"Expected regret {best:,.0f}" in str(made)
+    assert f"Expected regret {number(best)}" in str(made)
     assert "is for pure exploitation" in str(made)
     regret = {one.name: one.regret for one in made.candidates}
     assert regret["Thompson"] < 0.8 * regret["pure exploitation"]
@@ -414,24 +420,27 @@ def test_a_sample_speaks_of_diversity():
     assert good.dim == 3
     assert good.kappa > 0.5
     assert good.evidence()["diverse"]
-    assert "is plausible in 400 sampled units" in good.verdict()
+    assert good.verdict().endswith("Here they do, as far as a sample can tell.")
     base = rng.standard_normal(400)
     poor = Sample(np.column_stack([base, base + 0.01 * rng.standard_normal(400)]))
     assert not poor.evidence()["diverse"]
-    assert "is doubtful" in poor.verdict()
+    assert "doubtful: some columns nearly repeat others" in poor.verdict()
     rare = Sample(np.column_stack([base, np.arange(400) < 4]))
     assert not rare.evidence()["diverse"]
+    assert "only 1.0% of units differ noticeably" in rare.verdict()
     made = plan(units=5_000, actions=2, features=good, batches=2, max_batches=2)
     assert made.model.dim == 4
     assert made.as_dict()["sample"]["directions"] == 3
-    assert "is plausible" in str(made)
+    assert good.verdict() in str(made)
     whitened = poor.whitened
     np.testing.assert_allclose(whitened.T @ whitened / 400, np.eye(2), atol=1e-6)
     with pytest.raises(InvalidArgumentError, match="constant columns only"):
         Sample(np.ones((5, 2))).dim  # noqa: B018
     with pytest.raises(InvalidArgumentError, match="more rows than the 6 columns that vary"):
         Sample(rng.standard_normal((5, 6))).dim  # noqa: B018
-    assert not Sample(rng.standard_normal((20, 3))).evidence()["diverse"]
+    short = Sample(rng.standard_normal((20, 3)))
+    assert not short.evidence()["diverse"]
+    assert "20 rows are few for 3 directions (30 would do)" in short.verdict()
     with pytest.raises(InvalidArgumentError, match="at least two rows"):
         Sample(np.ones((1, 2)))
     with pytest.raises(InvalidArgumentError, match="one name for each of 2 columns"):
@@ -474,7 +483,7 @@ def test_a_plans_picture_shows_errors_units_and_the_bound(campaign):
     for row, drawn in zip(campaign.rows, points, strict=True):
         assert drawn["high"] - drawn["regret"] == pytest.approx(2 * row.error)
         assert drawn["chosen"] == (row.batches == campaign.batches)
-        assert "±" in drawn["label"]
+        assert ("±" in drawn["label"]) == (row.batches > 1)
     (bars,) = marked(timeline, "bar")
     assert [row["size"] for row in bars["data"]["values"]] == list(campaign.grid.sizes)
     assert bars["mark"]["color"] == policy_colour(type(campaign.policy).__name__)
@@ -494,4 +503,4 @@ def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     )  # fmt: skip
     assert not np.isin(request.tuning.theta, request.judging.theta).any()
     sizes = campaign.rows[1].sizes
-    assert mean_regret(request.judging, sizes) == pytest.approx(campaign.rows[1].regret)
+    assert request.judging.rates(sizes).total(sizes)[0] == pytest.approx(campaign.rows[1].regret)

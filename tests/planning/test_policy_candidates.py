@@ -7,18 +7,27 @@ import pytest
 from seqbatch import theory
 from seqbatch.planning.model import Model
 from seqbatch.planning.policy_candidates import candidates, preferred
-from seqbatch.planning.result import Candidate
-from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
+from seqbatch.planning.result import Candidate, Row
+from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 
 
 class Told:
     """A trial that loses what it is told to."""
 
+    weight = 1.0
+
     def __init__(self, number):
         self.lost = {SBPE: number, ThompsonSampling: number + number % 2, SBUCB: 2 * number}
+        self.lost[RBGL] = number - 1
 
     def regret(self, policy, sizes, random, *, most):  # noqa: ARG002
         return float(self.lost[type(policy)])
+
+
+def costing(regret, error, sizes=(100, 300)):
+    """Return a table's row, of which only sizes, regret and error matter here."""
+    rest = ("of_online", "earned", "best_share", "lower_bound", "rate", "total_cost")
+    return Row(batches=2, sizes=sizes, regret=regret, error=error, **dict.fromkeys(rest, 0.0))
 
 
 @pytest.fixture
@@ -28,21 +37,23 @@ def told(monkeypatch):
 
 def test_errors_are_those_of_a_mean_and_of_paired_differences(told):  # noqa: ARG001
     model = Model(layout="shared", actions=3, dim=20, scenarios=((0.5, 2.0),))
-    greedy, thompson, ucb = candidates(model, (100, 300), seed=0)
-    # 24 trials lose 0 to 23: 11.5 on average, with a variance of 24 * 25 / 12 = 50.
-    assert (greedy.regret, greedy.error) == pytest.approx((11.5, math.sqrt(50 / 24)))
-    assert (greedy.excess, greedy.excess_error) == (0.0, 0.0)
-    # Every other trial loses one more: 24 squares of 1/2, over 23, over 24.
+    greedy, ridge, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
+    assert (greedy.regret, greedy.error, greedy.excess, greedy.excess_error) == (11.0, 3.0, 0, 0)
+    assert (ridge.regret, ridge.excess, ridge.excess_error) == (10.0, -1.0, 0.0)
+    # 24 trials; every other one loses one more: 24 squares of 1/2, over 23, over 24.
     assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 23)))
-    assert (ucb.regret, ucb.error) == pytest.approx((23.0, math.sqrt(200 / 24)))
+    # They lose 0 to 23 more: 11.5 on average, with a variance of 24 * 25 / 12 = 50.
     assert (ucb.excess, ucb.excess_error) == pytest.approx((11.5, math.sqrt(50 / 24)))
+    assert (ucb.regret, ucb.error) == pytest.approx((22.5, math.sqrt(9 + 50 / 24)))
 
 
 def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG001
     """Without features the gain is s C_K with C_2 = 1 / sqrt(pi), and so s = 0.5 sqrt(pi)."""
     model = Model(layout="block", actions=2, dim=1, scenarios=((0.5, 2.0),))
-    _, thompson, ucb = (one.policy for one in candidates(model, (100, 300), seed=0))
+    made = candidates(model, costing(11.0, 3.0), seed=0)
+    _, ridge, thompson, ucb = (one.policy for one in made)
     assert (thompson.scale, thompson.ridge) == pytest.approx((2.0, 4 / (0.25 * math.pi)))
+    assert ridge.ridge == thompson.ridge
     assert ucb.gamma == pytest.approx(2 * theory.confidence_multiplier(units=400, actions=2))
 
 

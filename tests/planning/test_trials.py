@@ -78,6 +78,12 @@ def directly(world, sizes, trials, policy=GREEDY):
     return np.diff([run.regret for run in runs], axis=1, prepend=0.0), theta
 
 
+def weighted(trials, sizes):
+    """Return what each trial's batches lose, as much as the trial counts."""
+    rates = trials.rates(sizes)
+    return rates.weight[:, None] * rates.regret * sizes
+
+
 SHARED = [
     (3, 3, [40] * 24, 1.0, 0.3),
     (3, 2, [200, 2_000], 1.0, 0.2),
@@ -94,8 +100,7 @@ def test_shared_trials_lose_what_the_policy_loses(dim, actions, sizes, noise, sp
     # Every true parameter several times over, so that the ensemble's own noise is small.
     many = np.repeat(theta[:, 0], 8, axis=0)
     trials = SharedEnsemble(many, actions, np.full(len(many), noise), Draws(SeedSequence(1)))
-    rates = trials.rates(sizes).regret * sizes
-    predicted = rates.reshape(160, 8, -1).mean(axis=1)
+    predicted = weighted(trials, sizes).reshape(160, 8, -1).mean(axis=1)
     check_alike(predicted, lost)
 
 
@@ -118,7 +123,7 @@ def test_block_trials_lose_what_the_policy_loses(actions, features, sizes, noise
     lost, theta = directly(world, sizes, trials=number)
     many = np.repeat(theta, 8, axis=0)
     trials = BlockEnsemble(many, np.full(len(many), noise), Draws(SeedSequence(1)))
-    predicted = (trials.rates(sizes).regret * sizes).reshape(number, 8, -1).mean(axis=1)
+    predicted = weighted(trials, sizes).reshape(number, 8, -1).mean(axis=1)
     check_alike(predicted, lost)
     starts = [0, *np.cumsum(sizes[:-1]).tolist()]
     bound = trials.rates_seeing_all(starts, np.full(len(many), spread)) * sizes

@@ -22,6 +22,12 @@ def plan(
     columns: Annotated[
         str | None, typer.Option(help="The sample's feature columns, separated by commas.")
     ] = None,
+    outcomes: Annotated[
+        str | None,
+        typer.Option(
+            help="The sample's outcome and treatment columns, separated by commas: no features."
+        ),
+    ] = None,
     dim: Annotated[
         int | None,
         typer.Option(help="Instead of --features: length of each action's vector; one model."),
@@ -56,6 +62,19 @@ def plan(
     waves: Annotated[
         str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")
     ] = None,
+    randomised: Annotated[
+        float, typer.Option(help="The share of units that get a random action in any case.")
+    ] = 0.0,
+    floor: Annotated[
+        float, typer.Option(help="The least probability of every action for all other units.")
+    ] = 0.0,
+    missing: Annotated[
+        float, typer.Option(help="The share of outcomes that will never come.")
+    ] = 0.0,
+    delay: Annotated[
+        int,
+        typer.Option(help="Batches that outcomes are late: 1 uses those of batch 1 in batch 3."),
+    ] = 0,
     batch_cost: Annotated[
         float | None, typer.Option(help="What each batch costs, in units of reward.")
     ] = None,
@@ -74,22 +93,24 @@ def plan(
     Example: seqbatch plan --units 50000 --actions 3 --features 12 --out plan.html
     """
     from seqbatch import planning
-    from seqbatch.datasets import features_table
+    from seqbatch.datasets import features_table, table_columns
     from seqbatch.planning.result import PICTURES
+    from seqbatch.planning.sample_columns import feature_columns
     from seqbatch.targets import require_target
 
     with kindly(as_json=as_json):
         if out is not None:
-            given = [] if sample is None else [sample]
-            require_target(out, force=force, endings=PICTURES, apart_from={"sample": given})
+            read = [] if sample is None else [sample]
+            require_target(out, force=force, endings=PICTURES, apart_from={"sample": read})
         described: Any = features
         if sample is not None:
             if features is not None:
                 raise InvalidArgumentError("features", "left out when --sample is given", features)
-            wanted = None if columns is None else [part.strip() for part in columns.split(",")]
+            wanted = feature_columns(table_columns(sample), _names(columns), _names(outcomes) or [])
             described = planning.Sample(*features_table(sample, features=wanted))
-        elif columns is not None:
-            raise InvalidArgumentError("columns", "given only with --sample", columns)
+        elif columns is not None or outcomes is not None:
+            given = columns if outcomes is None else outcomes
+            raise InvalidArgumentError("columns and outcomes", "given only with --sample", given)
         answer = planning.plan(
             units=units,
             actions=actions,
@@ -106,6 +127,10 @@ def plan(
             max_batch=max_batch,
             first_batch=first_batch,
             waves=_sizes(waves),
+            randomised=randomised,
+            floor=floor,
+            missing=missing,
+            delay=delay,
             batch_cost=batch_cost,
             within=within,
             seed=seed,
@@ -121,6 +146,10 @@ def plan(
         show(table)
     if out is not None:
         say_files([out])
+
+
+def _names(given: str | None) -> list[str] | None:
+    return None if given is None else [part.strip() for part in given.split(",")]
 
 
 def _sizes(waves: str | None) -> list[int] | None:

@@ -12,7 +12,7 @@ from seqbatch.datasets.labelled import Labelled
 from seqbatch.datasets.logged import LoggedExperiment
 from seqbatch.datasets.mushroom import mushroom
 from seqbatch.datasets.synthetic_avazu import SyntheticAvazu
-from seqbatch.datasets.tables import features_table, labelled_table
+from seqbatch.datasets.tables import features_table, labelled_table, table_columns
 
 __all__ = [
     "DamagedDatasetError",
@@ -29,4 +29,5 @@ __all__ = [
     "hillstrom",
     "labelled_table",
     "mushroom",
+    "table_columns",
 ]

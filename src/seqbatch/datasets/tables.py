@@ -15,6 +15,8 @@ from seqbatch.errors import InvalidArgumentError
 
 #: A text column with more levels than this is most likely an identifier, not a feature.
 MOST_LEVELS = 1_000
+#: In fewer rows than these all values may differ by chance.
+FEWEST_IDS = 20
 
 
 def labelled_table(
@@ -90,6 +92,20 @@ def features_table(
     encoded = [_encoded(table[name]) for name in wanted]
     columns = tuple(name for _, names in encoded for name in names)
     return np.hstack([values for values, _ in encoded]), columns
+
+
+def table_columns(path: str | Path) -> dict[str, bool]:
+    """Return the file's columns, and whether each looks like an id.
+
+    Text or whole numbers that differ in every one of at least 20 rows do.
+    """
+    table = _read(Path(path))
+    return {
+        column.name: len(column) >= FEWEST_IDS
+        and (_is_text(column) or column.dtype.is_integer())
+        and column.n_unique() == len(column)
+        for column in table
+    }
 
 
 def _read(path: Path) -> pl.DataFrame:

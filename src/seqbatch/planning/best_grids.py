@@ -8,12 +8,6 @@ from seqbatch import grids
 from seqbatch.planning.grid_search import family, tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.request import Request
-from seqbatch.planning.trials import Trials
-
-
-def mean_regret(trials: Trials, sizes: Sizes) -> float:
-    """Return the regret of a grid, on average over trials."""
-    return float(trials.rates(sizes).regret.mean(axis=0) @ np.array(sizes, dtype=np.float64))
 
 
 def best_grids(request: Request) -> dict[int, Sizes]:
@@ -29,7 +23,7 @@ def best_grids(request: Request) -> dict[int, Sizes]:
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
         # Judged on other trials than it was tuned on; there the paper's must not be better.
-        found[number] = min(options, key=lambda sizes: mean_regret(request.judging, sizes))
+        found[number] = min(options, key=lambda sizes: request.judged(sizes).total(sizes)[0])
     return found
 
 
@@ -47,7 +41,7 @@ def tuned(
 ) -> tuple[Sizes, tuple[float, float]]:
     """Return the grid of least regret in the tuning trials, and where the search found it."""
     return tune(
-        lambda wanted: mean_regret(request.tuning, wanted),
+        lambda wanted: request.tuning.rates(wanted).total(wanted)[0],
         request.limits,
         number,
         least=request.least_first,

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import mean_regret, paper_grids, tuned
+from seqbatch.planning.best_grids import paper_grids, tuned
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
@@ -24,19 +24,17 @@ ONLINE_STEP = 1.5
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
     """Return what a grid costs."""
-    rates = request.judging.rates(sizes)
-    weights = np.array(sizes, dtype=np.float64)
-    totals = rates.regret @ weights
-    regret = float(totals.mean())
+    rates = request.judged(sizes)
+    regret, error = rates.total(sizes)
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
         batches=len(sizes),
         sizes=sizes,
         regret=regret,
-        error=_standard_error(totals),
+        error=error,
         of_online=regret / online if online > 0 else math.nan,
         earned=_earned(request, regret),
-        best_share=float(rates.best.mean(axis=0) @ weights / weights.sum()),
+        best_share=rates.best_units(sizes) / sum(sizes),
         # Where nothing can be learned, the regret's own noise would let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
         rate=_rate(request, len(sizes)),
@@ -47,25 +45,36 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
 def online_row(request: Request, found: Iterable[Sizes]) -> Row:
     """Return what new estimates after every unit would cost, after the best uniform start.
 
-    The first batches of the best grids are tried as starts, too.
+    The first batches of the best grids are tried as starts, too. Outcomes are known at once. Who
+    may estimate after every unit may also do so in batches: never worse than the best of them.
     """
+    batched = list(found)
     sizes = min(
-        _online_grids(request, [sizes[0] for sizes in found]),
-        key=lambda one: float(_smooth(request, request.tuning, one)[0].mean()),
+        _online_grids(request, [sizes[0] for sizes in batched]),
+        key=lambda one: _smooth(request, request.tuning, one)[0],
     )
-    regret, best = _smooth(request, request.judging, sizes)
+    regret, error, best = min(
+        _smooth(request, request.judging, sizes),
+        *(_as_batches(request, one) for one in batched),
+    )
     return Row(
         batches=None,
         sizes=(),
-        regret=float(regret.mean()),
-        error=_standard_error(regret),
+        regret=regret,
+        error=error,
         of_online=1.0,
-        earned=_earned(request, float(regret.mean())),
-        best_share=float(best.mean()) / request.limits.units,
+        earned=_earned(request, regret),
+        best_share=best / request.limits.units,
         lower_bound=math.nan,
         rate=_rate(request, None),
         total_cost=math.nan,
     )
+
+
+def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float]:
+    """Return regret, its error and the number of best actions of a grid."""
+    rates = request.judged(sizes)
+    return *rates.total(sizes), rates.best_units(sizes)
 
 
 def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
@@ -88,23 +97,27 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
     return made
 
 
-def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[Floats, Floats]:
-    """Return regret and number of best actions, with estimates that are never out of date.
+def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float]:
+    """Return regret, its error and the number of best actions, with estimates always up to date.
 
     The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
     units in between; the trapezoid rule adds it up.
     """
-    rates = trials.rates(sizes)
+    rates = replace(trials, conduct=replace(trials.conduct, delay=0)).rates(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
     # The uniform start costs the same for every unit and stays out of the trapezoids.
     uniform = 0 if request.limits.seen else 1
     steps = np.diff(np.log(starts[uniform:]))
-    totals = []
-    for unit in (rates.regret, 1 - rates.best):
+
+    def added(unit: Floats) -> Floats:
         value = unit[:, uniform:] * starts[uniform:]
         after: Floats = ((value[:, 1:] + value[:, :-1]) / 2 * steps).sum(axis=1)
-        totals.append(after + uniform * unit[:, 0] * sizes[0])
-    return totals[0], request.limits.units - totals[1]
+        return after + uniform * unit[:, 0] * sizes[0]
+
+    chance = float(added(rates.blind[None])[0])
+    regret, error = rates.mean(added(rates.regret), chance=chance)
+    missed = float(rates.weight @ added(1 - rates.best) / rates.weight.sum())
+    return regret, error, request.limits.units - missed
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
@@ -115,13 +128,13 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
         other = replace(request, model=replace(request.model, scenarios=scenarios))
         # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
-        costs = [mean_regret(other.judging, one) for one in options]
+        costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
         if len(sizes) > 1 and factor != 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
             found, _ = tuned(other, len(sizes), near)
-            best = min(best, mean_regret(other.judging, found))
+            best = min(best, other.judged(found).total(found)[0])
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)
 
@@ -129,26 +142,44 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
 def _lower_bound(request: Request, sizes: Sizes) -> float:
     """Return a lower bound for every method with these batches, on average over the parameters.
 
-    For the shared model it comes from the proof of Theorem 2. For the block model it is what even a
-    method that saw the outcomes of all actions would lose, simulated. Nothing is claimed for an
-    experiment under way.
+    Before the first outcomes, and by chance, every method loses the whole effect: that part is
+    exact. For the rest of the shared model it comes from the proof of Theorem 2; for that of the
+    block model it is what even a method that saw the outcomes of all actions would lose, simulated.
+    Nothing is claimed for an experiment under way.
     """
     model = request.model
     if request.limits.seen:
         return math.nan
+    units = np.array(sizes, dtype=np.float64)
+    blind = model.conduct.blind(len(sizes))
+    chosen = (1 - blind) * units
+    return model.effect * float(blind @ units) + _least_chosen(request, sizes, chosen)
+
+
+def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
+    """Return the least that units lose for which a method chooses, `chosen` of them a batch."""
+    model, known = request.model, request.model.conduct.known(sizes)
+    informed = chosen > 0
+    if not informed.any():
+        return 0.0
+    seen = [outcomes for outcomes, some in zip(known, informed, strict=True) if some]
     if isinstance(request.judging, BlockEnsemble):
-        spreads = model.spreads(request.judging.trials)
-        rates = request.judging.rates_seeing_all([0, *np.cumsum(sizes[:-1]).tolist()], spreads)
-        totals = rates @ np.array(sizes, dtype=np.float64)
+        spreads = request.judging.scale * model.spreads(request.judging.trials)
+        rates = request.judging.rates_seeing_all(seen, spreads)
+        totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.
-        return max(float(totals.mean()) - 2 * _standard_error(totals), 0.0)
+        error = float(totals.std(ddof=1)) / math.sqrt(len(totals))
+        return max(float(totals.mean()) - 2 * error, 0.0)
     if model.dim < 2:
         return 0.0
-    ends = np.cumsum(sizes).tolist()
     bounds = [
         noise
-        * theory.prior_lower_bound_on(
-            ends, dim=model.dim, actions=model.actions, spread=model.spread(e) * model.dim / noise
+        * theory.prior_lower_bound_after(
+            seen,
+            chosen[informed].tolist(),
+            dim=model.dim,
+            actions=model.actions,
+            spread=model.spread(e) * model.dim / noise,
         )
         for e, noise in model.scenarios
     ]
@@ -172,7 +203,3 @@ def _rate(request: Request, batches: int | None) -> float:
 def _earned(request: Request, regret: float) -> float:
     """Return the share of the possible gain that is earned; NaN where there is none."""
     return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan
-
-
-def _standard_error(values: Floats) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values)))

@@ -1,51 +1,68 @@
 """What the theorems guarantee: the rows of an adversarial plan's table."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from seqbatch import grids, theory
+from seqbatch.display import counted
+from seqbatch.planning.choosing import Choice
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row
 
 
 def guarantee(request: Request, batches: int | None) -> Row:
-    """Return what Theorem 1 says of equal batches, for mean rewards in [-1, 1] times the noise."""
-    model, units = request.model, request.limits.units
-    dim = model.dim * (1 if model.layout == "shared" else model.actions)
-    level = max(noise for _, noise in model.scenarios)
+    """Return what Theorem 1 says of equal batches, for mean rewards in [-1, 1] times the noise.
 
-    def promise(largest: int) -> float:
-        # Proved for equal batches: as many of the largest size as hold all units, and some more.
-        number = -(-units // largest)
-        bound = theory.sbucb_upper_bound(
-            units=number * largest, dim=dim, actions=model.actions, batches=number
-        )
-        # No unit can lose more than the range of the means.
-        return level * min(bound, 2.0 * units)
-
+    A promise of as much as can be lost at all is none, and NaN.
+    """
+    promises = request.promises
     largest = 1
     sizes: tuple[int, ...] = ()
     bound = cost = math.nan
     if batches is not None:
-        sizes = request.limits.fit(_equal(units, batches))
+        sizes = request.limits.fit(_equal(request.limits.units, batches))
         largest = max(sizes)
-        if dim > 1:
+        if promises.dim > 1:
             ends = np.cumsum(sizes).tolist()
-            bound = level * theory.adversarial_lower_bound_on(ends, dim=dim)
-        if request.batch_cost is not None:
-            cost = promise(largest) + request.batch_cost * batches
+            bound = promises.noise * theory.adversarial_lower_bound_on(ends, dim=promises.dim)
+    promised = promises.of(largest)
+    if batches is not None and request.batch_cost is not None:
+        # Without a promise all may be lost.
+        worst = promises.most_lost if math.isnan(promised) else promised
+        cost = worst + request.batch_cost * batches
     return Row(
         batches=batches,
         sizes=sizes,
         regret=math.nan,
         error=math.nan,
-        of_online=promise(largest) / promise(1),
+        of_online=promised / promises.of(1),
         earned=math.nan,
         best_share=math.nan,
         lower_bound=bound,
-        rate=promise(largest),
+        rate=promised,
         total_cost=cost,
+    )
+
+
+def choose_guarantee(request: Request, rows: Sequence[Row]) -> Choice:
+    """Return the number asked for, the cheapest, or the most: more never promise less."""
+    if request.batches is not None:
+        asked = counted(request.batches, "batch").capitalize()
+        return Choice(batches=request.batches, reason=f"{asked}, as asked for.", met=None)
+    if request.batch_cost is not None:
+        cheapest = min(rows, key=lambda one: one.total_cost)
+        return Choice(
+            batches=len(cheapest.sizes),
+            reason="Recommended as the number of batches of least total cost in the worst case.",
+            met=None,
+        )
+    return Choice(
+        batches=len(rows[-1].sizes),
+        reason="This is the table's last row, not an optimum: where contexts are arbitrary, more "
+        "batches never guarantee less. Take as many as you can (max_batches).",
+        met=None,
     )
 
 

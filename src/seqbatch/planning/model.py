@@ -6,7 +6,7 @@ units and parameters. Before anything is known a control is like a random action
 number is the gain over control.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -18,13 +18,17 @@ from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
+from seqbatch.planning.trials.near_ties import with_near_ties
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
-#: The place of the parameters in the seed tree; the ensembles use those up to 9.
-PARAMETERS = 10
+#: Places in the seed tree that the ensembles do not use.
+PARAMETERS, TIES = 10, 14
+#: Where rows are given: points for each parameter, and at most.
+POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,9 +50,11 @@ class Model:
         The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
     rows
-        Rows of features to draw from where policies are compared, shape (n, p); None draws normals.
+        Whitened rows of features to take units from, shape (n, p); None draws normals.
     past
         What is known already, in whitened coordinates.
+    conduct
+        What happens beside the policy's own choices: chance, lost and late outcomes.
     """
 
     layout: Literal["shared", "block"]
@@ -58,6 +64,7 @@ class Model:
     kappa: float = 1.0
     rows: Floats | None = None
     past: Past | None = None
+    conduct: Conduct = field(default_factory=Conduct)
 
     @property
     def effect(self) -> float:
@@ -72,17 +79,27 @@ class Model:
     def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
         """Return trials whose parameters are drawn from the law, scenario by scenario."""
         place = SeedSequence(seed)
-        theta, noise = self._parameters(trials, place)
+        theta, noise, weight = self._parameters(trials, place)
         made: Trials
         if self.layout == "shared":
-            made = SharedEnsemble(theta[:, 0], self.actions, noise, Draws(place), self.past)
+            made = SharedEnsemble(
+                theta[:, 0], self.actions, noise, Draws(place), self.past, self.conduct
+            )
         else:
-            made = BlockEnsemble(theta, noise, Draws(place), points, self.past)
+            # Without features all points are one.
+            used = points if self.dim > 1 else 1
+            if self.rows is not None:
+                used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
+            made = BlockEnsemble(
+                theta, noise, Draws(place), used, self.past, self.conduct, rows=self.rows
+            )
         if self.past is not None:
             return made
         # The trials' gain, which grows with the parameters, becomes the stated one exactly.
-        gain = float(made.rates([1]).regret.mean())
-        return replace(made, theta=made.theta * (self.effect / gain))
+        gain = float((weight * made.rates([1]).uniform).mean())
+        scale = self.effect / gain
+        scaled = replace(made, theta=made.theta * scale, gain=self.effect, weight=weight)
+        return replace(scaled, scale=scale) if isinstance(scaled, BlockEnsemble) else scaled
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
@@ -91,23 +108,29 @@ class Model:
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
         """Return trials to run any policy on, with normal contexts or the given rows."""
-        theta, noise = self._parameters(trials, SeedSequence(seed))
+        theta, noise, weight = self._parameters(trials, SeedSequence(seed))
         contexts = self._features if self.layout == "block" else self._vectors
         return [
-            ThinnedTrial(one, float(level), self.actions, self.layout, contexts)
-            for one, level in zip(theta, noise, strict=True)
+            ThinnedTrial(
+                one, float(level), self.actions, self.layout, contexts, self.conduct, float(counts)
+            )
+            for one, level, counts in zip(theta, noise, weight, strict=True)
         ]
 
-    def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats]:
-        """Return the parameters (trials, models, dim) and the noise levels (trials,)."""
+    def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats, Floats]:
+        """Return parameters (trials, models, dim), noise levels and weights (trials,)."""
         models = 1 if self.layout == "shared" else self.actions
-        levels = [level for _, level in self.scenarios]
+        levels = [noise for _, noise in self.scenarios]
         noise = np.array([levels[t % len(levels)] for t in range(trials)])
         spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
-        if self.past is None:
-            return spread * normals, noise
-        return _posterior(self.past, spread, noise, normals), noise
+        weight = np.ones(trials)
+        if self.past is not None:
+            return _posterior(self.past, spread, noise, normals), noise, weight
+        if self.dim == 1:
+            drawn, weight = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
+            normals = drawn[..., None]
+        return spread * normals, noise, weight
 
     def _features(self, random: Generator, units: int) -> Floats:
         if self.rows is None:

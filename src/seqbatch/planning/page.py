@@ -1,10 +1,11 @@
-"""A plan as a page of its own: words, picture, tables and assumptions."""
+"""A plan as a page of its own: words, picture, tables, assumptions and settings."""
 
 from typing import TYPE_CHECKING
 
 from seqbatch import display
+from seqbatch.planning.assumed import assumptions, settings
 from seqbatch.planning.picture import panels
-from seqbatch.planning.words import assumptions, describe, tables
+from seqbatch.planning.words import describe, tables
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Plan
@@ -21,5 +22,7 @@ def page(plan: "Plan") -> str:
             *(table.html() for table in tables(plan)),
             "<h2>Assumptions</h2>",
             display.paragraph(assumptions(plan)),
+            "<h2>Settings</h2>",
+            display.paragraph(settings(plan)),
         ],
     )

@@ -6,7 +6,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.pictures import GREY, INK, fitted, policy_colour
-from seqbatch.planning.words import assumptions, counted, number
+from seqbatch.planning.assumed import assumptions
+from seqbatch.planning.words import chosen, counted, number, with_error
 
 if TYPE_CHECKING:
     import altair as alt
@@ -77,6 +78,9 @@ def _costs(plan: "Plan") -> Any:
 def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
     worst = plan.contexts == "adversarial"
     middle = row.rate if worst else row.regret
+    if math.isnan(middle):
+        # Without a guarantee as much may be lost as there is.
+        middle = plan.request.promises.most_lost
     half = 0.0 if worst else 2 * row.error
     return {
         "batches": row.batches,
@@ -87,7 +91,7 @@ def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
         "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
         "chosen": row.batches == plan.batches,
         "short": number(middle),
-        "label": number(middle) if worst else f"{number(middle)} ± {number(row.error)}",
+        "label": number(middle) if worst else with_error(middle, row.error),
     }
 
 
@@ -116,7 +120,7 @@ def _axis(plan: "Plan") -> str:
 def _heading(plan: "Plan") -> dict[str, Any]:
     """Name what is drawn; errors, bounds and the ring are explained under the name."""
     worst = plan.contexts == "adversarial"
-    words = ["ring: recommended"]
+    words = [f"ring: {chosen(plan)}"]
     if any(not math.isnan(row.lower_bound) for row in plan.rows):
         words.insert(0, "black ticks: lower bound for any method with as many batches")
     if worst:

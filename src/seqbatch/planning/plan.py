@@ -13,12 +13,21 @@ from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
+from seqbatch.planning.choosing import choose
 from seqbatch.planning.costs import online_row, row, sensitivity
-from seqbatch.planning.guarantee import guarantee
+from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
-from seqbatch.planning.request import GridKind, Request, limits_of, model_of, numbers_of
-from seqbatch.planning.result import Plan, Row
+from seqbatch.planning.request import (
+    GridKind,
+    Request,
+    conduct_of,
+    limits_of,
+    model_of,
+    numbers_of,
+)
+from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.whitening import whitened
 from seqbatch.policies.base import LinearPolicy
 
@@ -42,6 +51,10 @@ def plan(
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
+    randomised: float = 0.0,
+    floor: float = 0.0,
+    missing: float = 0.0,
+    delay: int = 0,
     batch_cost: float | None = None,
     within: float = 0.05,
     seed: int = 0,
@@ -81,6 +94,15 @@ def plan(
         Limits on the sizes of batches, and the size of the first one.
     waves
         Sizes of calendar waves; batches end where waves end.
+    randomised
+        The share of units that will get a uniformly random action whatever the policy says.
+    floor
+        The least probability of every action, for all other units; at most 1/K.
+    missing
+        The share of outcomes that will never come; which ones is taken to be chance.
+    delay
+        How many batches late outcomes come: those of batch m are first used in batch m + 1 + delay,
+        so that batches up to 1 + delay are assigned at random.
     batch_cost
         What each batch costs, in units of reward; then the M of least total cost is chosen.
     within
@@ -102,6 +124,15 @@ def plan(
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
     model = model_of(actions, features, dim, effect, noise, kappa)
+    conduct = conduct_of(model.actions, randomised, floor, missing, delay)
+    if contexts == "adversarial" and conduct != Conduct(actions=model.actions):
+        raise InvalidArgumentError(
+            "randomised, floor, missing and delay",
+            "left out where contexts are adversarial",
+            "at least one of them",
+            "Theorem 1, which the answer rests on, knows none of them.",
+        )
+    model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if limits.units < model.dim**2:
         raise InvalidArgumentError(
@@ -120,6 +151,7 @@ def plan(
         within=arguments.number("within", within, at_least=0, at_most=1),
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
+        stated=effect is not None,
     )
     return _adversarial(request) if contexts == "adversarial" else _stochastic(request)
 
@@ -192,7 +224,8 @@ def replan(
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     request = Request(
-        model=replace(model, past=whitened(statistics, covariance, model)),
+        # The data's own coordinates are not the sample's, whose rows cannot be used in them.
+        model=replace(model, past=whitened(statistics, covariance, model), rows=None),
         limits=limits,
         numbers=numbers_of(limits, batches, max_batches),
         batches=batches,
@@ -201,6 +234,7 @@ def replan(
         within=before.within,
         seed=before.seed,
         sample=before.sample,
+        stated=before.request.stated,
     )
     return _stochastic(request, policy=before.policy)
 
@@ -210,35 +244,21 @@ def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan
     found = best_grids(request)
     online = online_row(request, found.values())
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
-    sizes = found[_recommended(request, rows, online)]
-    made = candidates(request.model, sizes, seed=request.seed) if policy is None else ()
+    choice = choose(request, rows, online)
+    chosen = next(one for one in rows if one.batches == choice.batches)
+    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
     return Plan(
-        model=request.model,
+        request=request,
         contexts="stochastic",
-        grid=_grid(sizes),
+        grid=_grid(chosen.sizes),
         policy=policy or preferred(made),
+        reason=choice.reason,
+        met=choice.met,
         rows=tuple(rows),
         online=online,
         candidates=made,
-        wrong_guesses=partial(sensitivity, request, sizes),
-        sample=request.sample,
-        seen=request.limits.seen,
-        batch_cost=request.batch_cost,
-        within=request.within,
-        seed=request.seed,
+        wrong_guesses=partial(sensitivity, request, chosen.sizes),
     )
-
-
-def _recommended(request: Request, rows: Sequence[Row], online: Row) -> int:
-    """Return M: the one asked for, the cheapest, or the smallest near enough to online."""
-    if request.batches is not None:
-        return request.batches
-    if request.batch_cost is not None:
-        return len(min(rows, key=lambda one: one.total_cost).sizes)
-    enough = (1 - request.within) * (request.possible - online.regret)
-    # Limits may keep every grid far from online; then the best of them has to do.
-    near = [one for one in rows if request.possible - one.regret >= enough]
-    return len((near or [min(rows, key=lambda one: one.regret)])[0].sizes)
 
 
 def _adversarial(request: Request) -> Plan:
@@ -247,26 +267,20 @@ def _adversarial(request: Request) -> Plan:
     More batches are always better then, so the most are chosen unless batches have a cost.
     """
     rows = [guarantee(request, number) for number in request.numbers]
-    chosen = rows[-1]
-    if request.batch_cost is not None:
-        chosen = min(rows, key=lambda one: one.total_cost)
-    if request.batches is not None:
-        chosen = next(one for one in rows if one.batches == request.batches)
+    choice = choose_guarantee(request, rows)
+    chosen = next(one for one in rows if one.batches == choice.batches)
     return Plan(
-        model=request.model,
+        request=request,
         contexts="adversarial",
         grid=_grid(chosen.sizes),
         policy=ucb(request.model, request.limits.units),
+        reason=choice.reason,
+        met=choice.met,
         rows=tuple(rows),
         online=guarantee(request, None),
         candidates=(),
         # The guarantee does not depend on the effect, so that there is none to guess wrong.
         wrong_guesses=tuple,
-        sample=request.sample,
-        seen=0,
-        batch_cost=request.batch_cost,
-        within=request.within,
-        seed=request.seed,
     )
 
 

@@ -7,24 +7,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from seqbatch import theory
+from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.planning.limits import Sizes
 from seqbatch.planning.model import Model
-from seqbatch.planning.result import Candidate
-from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
+from seqbatch.planning.result import Candidate, Row
+from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
-#: How many units stand for a batch.
-MOST = 512
+#: How many units stand for a batch: so many for each parameter, within bounds. With fewer, a batch
+#: teaches more about its own units than it would, which favours policies that shrink.
+UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
 
 
-def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...]:
-    """Run pure exploitation, Thompson sampling and UCB in the same trials."""
+def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
+    """Compare pure exploitation, whose cost is the row's, with other policies in the same trials.
+
+    What is simulated here is how much more the others lose.
+    """
     # Trials cost more and differ less in many dimensions.
-    number = min(128, max(24, 400 // model.dim))
+    number = min(128, max(24, 400 // model.dim)) if model.dim > 1 else 256
     trials = model.thinned(number, seed=seed)
-    options = _options(model, sum(sizes))
+    options = _options(model, sum(row.sizes))
+    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * model.actions))
     with warnings.catch_warnings():
         # A first batch that leaves directions open is part of what is compared.
         warnings.simplefilter("ignore", RankDeficiencyWarning)
@@ -32,7 +37,7 @@ def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...
             name: np.array(
                 [
                     trial.regret(
-                        policy, sizes, generator(np.random.SeedSequence([seed, n])), most=MOST
+                        policy, row.sizes, generator(np.random.SeedSequence([seed, n])), most=most
                     )
                     for n, trial in enumerate(trials)
                 ]
@@ -40,17 +45,24 @@ def candidates(model: Model, sizes: Sizes, *, seed: int) -> tuple[Candidate, ...
             for name, policy in options.items()
         }
     base = next(iter(totals.values()))
-    root = math.sqrt(number)
+    weight = np.array([trial.weight for trial in trials])
     return tuple(
-        Candidate(
-            name=name,
-            policy=options[name],
-            regret=float(values.mean()),
-            error=float(values.std(ddof=1)) / root,
-            excess=float((values - base).mean()),
-            excess_error=float((values - base).std(ddof=1)) / root,
-        )
+        _candidate(name, options[name], row, weight * (values - base))
         for name, values in totals.items()
+    )
+
+
+def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candidate:
+    """Return a policy that loses so much more than the row says, trial by trial."""
+    excess = float(more.mean())
+    excess_error = float(more.std(ddof=1)) / math.sqrt(len(more))
+    return Candidate(
+        name=name,
+        policy=policy,
+        regret=row.regret + excess,
+        error=math.hypot(row.error, excess_error),
+        excess=excess,
+        excess_error=excess_error,
     )
 
 
@@ -72,15 +84,13 @@ def ucb(model: Model, units: int) -> SBUCB:
 def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
     effect, noise = (float(np.mean(column)) for column in zip(*model.scenarios, strict=True))
     # With the true prior's precision: what a user who believes the stated effect would set.
+    precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
     thompson = ThompsonSampling(
-        scale=noise,
-        ridge=(noise / model.spread(effect)) ** 2 if effect else 1.0,
-        samples=64,
-        first="uniform",
-        ties="random",
+        scale=noise, ridge=precision, samples=64, first="uniform", ties="random"
     )
     return {
         "pure exploitation": SBPE(first="uniform", ties="random"),
+        "ridge exploitation": RBGL(ridge=precision, first="uniform", ties="random"),
         "Thompson": thompson,
         "UCB": ucb(model, units),
     }

@@ -1,7 +1,8 @@
 """A request: what the user asked for, checked, with the trials that answer it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -9,13 +10,18 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.limits import Limits, feasible
+from seqbatch.planning.limits import Limits, Sizes, feasible
 from seqbatch.planning.model import Model
+from seqbatch.planning.promises import Promises
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.greedy import Rates
 
 GridKind = Literal["tuned", "paper"]
 
+#: With more outcomes missing than this share there is nothing to plan.
+MOST_MISSING = 0.99
 #: How far the table goes by default; beyond that, it has every doubling.
 MAX_BATCHES = 8
 #: More units than these are not counted exactly.
@@ -28,8 +34,10 @@ TRIALS = {
     (TUNING, "shared"): (640, 32, 128),
     (TUNING, "block"): (640, 32, 128),
     (JUDGING, "shared"): (10_240, 128, 2_048),
-    (JUDGING, "block"): (3_840, 128, 512),
+    (JUDGING, "block"): (6_144, 128, 1_536),
 }
+#: Where all of a model is one number an action: this over the actions.
+SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +56,8 @@ class Request:
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
         See :func:`seqbatch.planning.plan`.
+    stated
+        Whether the user stated the effect; else it is the default.
     """
 
     model: Model
@@ -59,6 +69,7 @@ class Request:
     within: float
     seed: int
     sample: Sample | None
+    stated: bool = True
 
     @cached_property
     def tuning(self) -> Trials:
@@ -71,25 +82,48 @@ class Request:
         return self._ensemble(JUDGING)
 
     @cached_property
+    def _judged(self) -> dict[Sizes, Rates]:
+        return {}
+
+    def judged(self, sizes: Sizes) -> Rates:
+        """Return what a grid costs in the trials for judging; each grid is run once."""
+        if sizes not in self._judged:
+            self._judged[sizes] = self.judging.rates(sizes)
+        return self._judged[sizes]
+
+    @cached_property
     def possible(self) -> float:
         """What a perfect assignment gains over a random one, in total, given what is known."""
         if self.model.past is None:
             return self.limits.units * self.model.effect
-        # Without a past the first batch is uniform, and its regret is what there is to gain.
-        ignorant = replace(self.judging, past=None)
-        return self.limits.units * float(ignorant.rates([1]).regret.mean())
+        return self.limits.units * float(self.judging.rates([1]).uniform.mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
         trials = min(most, max(least, total // self.model.dim))
+        if self.model.dim == 1:
+            # They cost next to nothing, and few of them lose anything.
+            trials = max(trials, SIMPLE[purpose] // self.model.actions)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
         return self.model.ensemble(trials, seed=10 * self.seed + purpose)
 
     @property
+    def promises(self) -> Promises:
+        """What Theorem 1 says where contexts are arbitrary."""
+        model = self.model
+        return Promises(
+            units=self.limits.units,
+            actions=model.actions,
+            dim=model.dim * (1 if model.layout == "shared" else model.actions),
+            noise=max(noise for _, noise in model.scenarios),
+        )
+
+    @property
     def least_first(self) -> int:
-        """The smallest first batch worth trying: as many units as there are parameters."""
+        """The smallest first batch worth trying: as many outcomes as there are parameters."""
         models = 1 if self.model.layout == "shared" else self.model.actions
-        return max(2, min(models * self.model.dim, self.limits.units // 4))
+        needed = math.ceil(models * self.model.dim / self.model.conduct.returned)
+        return max(2, min(needed, self.limits.units // 4))
 
 
 def model_of(
@@ -127,6 +161,19 @@ def model_of(
         scenarios=tuple((e, n) for e in effects for n in noises),
         kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
         rows=None if sample is None else sample.whitened,
+    )
+
+
+def conduct_of(
+    actions: int, randomised: float, floor: float, missing: float, delay: int
+) -> Conduct:
+    """Return what happens beside the policy's own choices."""
+    return Conduct(
+        randomised=arguments.number("randomised", randomised, at_least=0, at_most=1),
+        floor=arguments.number("floor", floor, at_least=0, at_most=1 / actions),
+        actions=actions,
+        missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
+        delay=arguments.integer("delay", delay, at_least=0),
     )
 
 

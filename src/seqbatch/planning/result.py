@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
+    from seqbatch.planning.request import Request
+
 #: What a plan can be written to: pictures, or a page.
 PICTURES = (".png", ".svg", ".html")
 
@@ -71,7 +73,8 @@ class Candidate:
     name, policy
         Which one.
     regret, error
-        Its mean regret, and the standard error.
+        Its mean regret, and the standard error: the row's for the first candidate, and for the
+        others what they lose more on top of it.
     excess, excess_error
         How much more it loses than the first candidate in the same trials, with standard error.
     """
@@ -112,39 +115,65 @@ class Plan:
 
     Parameters
     ----------
-    model
-        What was assumed.
+    request
+        What was asked for and assumed.
     contexts
         ``"stochastic"`` or ``"adversarial"``.
     grid, policy
-        What is recommended.
+        What to use.
+    reason
+        Why this number of batches, in words.
+    met
+        Whether it earns as much of fully online's gain as `within` asks for; None where that was
+        not asked.
     rows, online
         What other numbers of batches would cost, and fully online.
     candidates
         The policies that were compared on the grid.
     wrong_guesses
         Computes `sensitivity`, which takes as long as the rest of the plan.
-    sample
-        The sample of units that the features came from.
-    seen
-        Units already assigned, in an experiment under way; the grid counts from there.
-    batch_cost, within, seed
-        As requested.
     """
 
-    model: Model
+    request: "Request" = field(repr=False)
     contexts: Literal["stochastic", "adversarial"]
     grid: Grid
     policy: LinearPolicy
+    reason: str
+    met: bool | None
     rows: tuple[Row, ...]
     online: Row
     candidates: tuple[Candidate, ...]
     wrong_guesses: Callable[[], tuple[Sensitivity, ...]] = field(repr=False)
-    sample: Sample | None
-    seen: int
-    batch_cost: float | None
-    within: float
-    seed: int
+
+    @property
+    def model(self) -> Model:
+        """What was assumed of the world."""
+        return self.request.model
+
+    @property
+    def sample(self) -> Sample | None:
+        """The sample of units that the features came from."""
+        return self.request.sample
+
+    @property
+    def seen(self) -> int:
+        """Units already assigned, in an experiment under way; the grid counts from there."""
+        return self.request.limits.seen
+
+    @property
+    def batch_cost(self) -> float | None:
+        """What each batch costs."""
+        return self.request.batch_cost
+
+    @property
+    def within(self) -> float:
+        """How far below fully online is close enough."""
+        return self.request.within
+
+    @property
+    def seed(self) -> int:
+        """The seed of all that was simulated."""
+        return self.request.seed
 
     @property
     def units(self) -> int:
@@ -153,12 +182,12 @@ class Plan:
 
     @property
     def batches(self) -> int:
-        """The recommended number of batches."""
+        """The number of batches."""
         return self.grid.batches
 
     @property
     def row(self) -> Row:
-        """The table's row of the recommended number of batches."""
+        """The table's row of that number of batches."""
         return next(row for row in self.rows if row.batches == self.batches)
 
     @cached_property
@@ -202,6 +231,13 @@ class Plan:
             "kappa": self.model.kappa,
             "contexts": self.contexts,
             "batches": self.batches,
+            "asked": self.request.batches is not None,
+            "reason": self.reason,
+            "rule_met": self.met,
+            "randomised": self.model.conduct.randomised,
+            "floor": self.model.conduct.floor,
+            "missing": self.model.conduct.missing,
+            "delay": self.model.conduct.delay,
             "within": self.within,
             "batch_cost": self.batch_cost,
             "seed": self.seed,

@@ -16,6 +16,8 @@ from seqbatch.errors import InvalidArgumentError
 NOTHING = 1e-8
 #: Below this condition, some direction is hardly ever seen, and pure exploitation may not learn it.
 POOR = 0.01
+#: Fewer units than this share in a column or direction are too rare to learn from.
+RARE = 0.05
 #: With fewer rows per direction a sample says too little about the rare ones.
 ROWS_A_DIRECTION = 10
 
@@ -114,7 +116,7 @@ class Sample:
         both = np.hstack([self._axes[0], whitened])
         active = (np.abs(both) > 0.5).mean(axis=0)
         enough = len(whitened) >= ROWS_A_DIRECTION * self.dim
-        plausible = enough and self.kappa >= POOR and bool(active.min() > 0.05)
+        plausible = enough and self.kappa >= POOR and bool(active.min() > RARE)
         return {
             "rows": len(whitened),
             "columns": np.asarray(self.values).shape[1],
@@ -127,18 +129,40 @@ class Sample:
         }
 
     def verdict(self) -> str:
-        """Say in words whether pure exploitation's condition is plausible, and why."""
+        """Say in words whether units differ as pure exploitation needs them to, and why."""
         facts = self.evidence()
-        judged = "is plausible" if facts["diverse"] else "is doubtful"
         text = (
-            f"Diversity {judged} in {facts['rows']:,} sampled units: their {facts['columns']} "
-            f"columns vary in {facts['directions']} directions"
+            f"The sample: {facts['rows']:,} units, whose {facts['columns']} columns vary in "
+            f"{facts['directions']} directions"
         )
         if facts["dropped"]:
             text += f" ({facts['dropped']} redundant: constant, or a combination of others)"
-        return text + (
-            f"; condition kappa = {facts['kappa']:.3g} (below {POOR:g} is poor); in the direction "
-            f"with the fewest, {facts['rarest_direction']:.0%} of units lie more than half a "
-            "standard deviation from the mean (62% if normal); largest kurtosis "
-            f"{facts['largest_kurtosis']:.1f} (3 if normal)."
+        text += (
+            ". Pure exploitation explores by the differences between units alone, so that units "
+            "must differ in every direction. "
         )
+        doubts = self._doubts(facts)
+        if not doubts:
+            return text + "Here they do, as far as a sample can tell."
+        return text + f"Here that is doubtful: {'; '.join(doubts)}."
+
+    def _doubts(self, facts: dict[str, Any]) -> list[str]:
+        """Return what speaks against diversity, in words."""
+        doubts = []
+        if facts["rows"] < ROWS_A_DIRECTION * self.dim:
+            doubts.append(
+                f"{facts['rows']:,} rows are few for {self.dim} directions "
+                f"({ROWS_A_DIRECTION * self.dim:,} would do)"
+            )
+        if facts["kappa"] < POOR:
+            doubts.append(
+                "some columns nearly repeat others (the least varied direction has "
+                f"{facts['kappa']:.2g} of the variance of the most varied one; below {POOR:g} is "
+                "poor)"
+            )
+        if facts["rarest_direction"] <= RARE:
+            doubts.append(
+                f"only {facts['rarest_direction']:.1%} of units differ noticeably from the rest in "
+                "some direction, as with a category that hardly anybody is in"
+            )
+        return doubts

@@ -1,20 +1,20 @@
 """A plan in plain words."""
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from seqbatch import display, theory
+from seqbatch import display
 from seqbatch.display import Table
 from seqbatch.display import counted as counted
+from seqbatch.planning.assumed import assumptions, percent
 
 if TYPE_CHECKING:
-    from seqbatch.planning.result import Plan, Row
+    from seqbatch.planning.result import Candidate, Plan, Row
 
 
 def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
-    parts = [_heading(plan), _batches(plan), _cost(plan)]
+    parts = [_heading(plan), _batches(plan), plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
         parts += [_policies(plan), assumptions(plan)]
     return "\n".join(part for part in parts if part)
@@ -29,15 +29,25 @@ def number(value: float) -> str:
     return display.number(value, 3)
 
 
+def with_error(value: float, error: float) -> str:
+    """Return a number with its standard error; what is exact has none.
+
+    >>> with_error(12.3, 0.456), with_error(30_000.0, 0.0)
+    ('12.3 ± 0.456', '30,000')
+    """
+    return f"{number(value)} ± {number(error)}" if error else number(value)
+
+
 def short(plan: "Plan") -> str:
     """Return the plan in one line."""
     sizes = [f"{size:,}" for size in plan.grid.sizes]
     if len(sizes) > 6:
         sizes = [*sizes[:3], "...", *sizes[-2:]]
     row = plan.row
-    cost = f"regret {number(row.regret)} ± {number(row.error)} expected"
+    cost = f"regret {with_error(row.regret, row.error)} expected"
     if plan.contexts == "adversarial":
-        cost = f"regret of at most {number(row.rate)} promised"
+        promised = not math.isnan(row.rate)
+        cost = f"regret of at most {number(row.rate)} promised" if promised else "nothing promised"
     return f"{_heading(plan)[:-1]}; batches of {', '.join(sizes)} units; {cost}"
 
 
@@ -55,15 +65,30 @@ def tables(plan: "Plan") -> list[Table]:
     }
     shown = (*plan.rows, plan.online)
     known = [name for name in names if not all(math.isnan(getattr(row, name)) for row in shown)]
+    if plan.contexts == "adversarial" and "rate" not in known:
+        known.append("rate")
     costs = Table(
-        "What other numbers of batches cost (* recommended)",
+        f"What other numbers of batches cost (* {chosen(plan)})",
         ("M", *(names[name] for name in known)),
         [
-            (_count(plan, row), *(_cell(name, getattr(row, name)) for name in known))
+            (_count(plan, row), *(_shown(plan, name, getattr(row, name)) for name in known))
             for row in shown
         ],
     )
     return [costs, *_wrong_guesses(plan)]
+
+
+def chosen(plan: "Plan") -> str:
+    """Return how the plan's own number of batches came about, in a word or two."""
+    if plan.request.batches is not None:
+        return "asked for"
+    if plan.met is False:
+        return "the best of these; the rule is not met"
+    return "the most here" if _most_here(plan) else "recommended"
+
+
+def _most_here(plan: "Plan") -> bool:
+    return plan.contexts == "adversarial" and plan.batch_cost is None
 
 
 def _count(plan: "Plan", row: "Row") -> str:
@@ -72,12 +97,28 @@ def _count(plan: "Plan", row: "Row") -> str:
     return f"{row.batches} *" if row.batches == plan.batches else str(row.batches)
 
 
+def _shown(plan: "Plan", name: str, value: float) -> str:
+    if plan.contexts == "adversarial" and name == "rate" and math.isnan(value):
+        return "none"
+    return _cell(name, value)
+
+
 def _cell(name: str, value: float) -> str:
-    if math.isnan(value):
+    # An error of 0 is none: the value is exact.
+    if math.isnan(value) or (name == "error" and not value):
         return ""
     if name in ("earned", "best_share"):
         return f"{value:.1%}"
-    return f"{value:.2f}" if name == "of_online" else number(value)
+    return times(value) if name == "of_online" else number(value)
+
+
+def times(value: float) -> str:
+    """Return a ratio as a person would write it.
+
+    >>> times(1.234), times(4_807_478_533.56)
+    ('1.23', '4,807,478,534')
+    """
+    return f"{value:.2f}" if value < 1_000 else number(value)
 
 
 def _wrong_guesses(plan: "Plan") -> list[Table]:
@@ -107,9 +148,13 @@ def _batches(plan: "Plan") -> str:
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
     lines = []
-    for place, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
-        known = plan.seen + end - size
-        how = f"using {counted(known, 'outcome')}" if known else "uniformly at random"
+    conduct = plan.model.conduct
+    seen = [plan.seen + outcomes for outcomes in conduct.known(sizes)]
+    for place, (size, known) in enumerate(zip(sizes, seen, strict=True), start=1):
+        about = "about " if conduct.missing else ""
+        how = f"using {about}{counted(round(known), 'outcome')}" if known else "uniformly at random"
+        if known and conduct.chance:
+            how += f", {percent(conduct.chance)} of it at random"
         share = f"({size / plan.units:.1%})"
         lines.append(f"  batch {place}: {size:>{width},} units {share}, {how}")
     return "\n".join(lines)
@@ -121,19 +166,35 @@ def _cost(plan: "Plan") -> str:
 
 def _promise(plan: "Plan") -> str:
     row = plan.row
-    dim = plan.model.dim * (1 if plan.model.layout == "shared" else plan.model.actions)
-    enough = theory.adversarial_batches_for_online(units=plan.units, dim=dim)
-    least = (
-        ""
-        if math.isnan(row.lower_bound)
-        else f"no method can guarantee less than {number(row.lower_bound)} with these batches, and "
+    text = "With arbitrary contexts the regret cannot be predicted, only bounded: "
+    if not math.isnan(row.lower_bound):
+        text += (
+            f"no method can guarantee less than {number(row.lower_bound)} with these batches, and "
+        )
+    if math.isnan(row.rate):
+        return f"{text}{_vacuous(plan)}"
+    return (
+        f"{text}Theorem 1 bounds that of UCB by {number(row.rate)} (for mean rewards between -1 "
+        "and 1 times the noise, so that a unit loses at most twice the noise; proved for rewards "
+        "that do not depend on earlier choices, which SupSBUCB ensures). More batches help up to "
+        f"about {plan.request.promises.enough:,}, which match fully online (Corollary 1)."
+    )
+
+
+def _vacuous(plan: "Plan") -> str:
+    """Say that there is no guarantee, and when there would be one."""
+    promises = plan.request.promises
+    needed = promises.fewest
+    when = (
+        "not even new estimates after every unit would change that; more units would"
+        if needed is None
+        else f"it says something from about {counted(needed, 'batch')} on"
     )
     return (
-        f"With arbitrary contexts the regret cannot be predicted, only bounded: {least}Theorem 1 "
-        f"bounds that of UCB by {number(row.rate)} (for mean rewards between -1 and 1 times the "
-        "noise, so that a unit loses at most twice the noise; proved for rewards that do not "
-        "depend on earlier choices, which SupSBUCB ensures). More batches help up to about "
-        f"{enough:,}, which match fully online (Corollary 1)."
+        "Theorem 1 guarantees nothing here: its bound exceeds "
+        f"{number(promises.most_lost)}, the most that can be lost by any assignment (twice "
+        f"the noise a unit), and {when}. Equal batches and UCB are the theorem's advice all the "
+        "same; if units come from one population, plan with contexts = stochastic."
     )
 
 
@@ -142,19 +203,21 @@ def _expectation(plan: "Plan") -> str:
     for one in plan.candidates:
         if one.policy == plan.policy and one is not plan.candidates[0]:
             text = (
-                f"Expected regret {number(one.regret)} ± {number(one.error)} with {one.name}. "
+                f"Expected regret {with_error(one.regret, one.error)} with {one.name}. "
                 "What follows, and the table, is for pure exploitation. "
             )
     text += (
-        f"Expected regret {number(row.regret)} ± {number(row.error)}, {row.of_online:.2f} times "
+        f"Expected regret {with_error(row.regret, row.error)}, {times(row.of_online)} times "
         f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
     )
-    if row.lower_bound > 0:
+    if row.lower_bound > 0 and row.error:
         text += (
             f" No method with these batches can expect a regret below {number(row.lower_bound)}."
         )
+    elif row.lower_bound > 0:
+        text += " Nothing is known in time to do better: every method loses exactly that."
     near = plan.near_online(0.1)
     most = plan.rows[-1].batches
     takes = counted(near, "batch") if near else f"more than {most} batches"
@@ -162,35 +225,25 @@ def _expectation(plan: "Plan") -> str:
 
 
 def _policies(plan: "Plan") -> str:
-    if not plan.candidates:
+    """Say how much more or less other policies lose, and why one may seem to beat the bound."""
+    others = plan.candidates[1:]
+    if not others:
         return ""
-    shown = ", ".join(f"{one.name} {one.regret:,.0f} ± {one.error:,.0f}" for one in plan.candidates)
-    return f"Policies simulated on this grid: {shown}."
-
-
-def assumptions(plan: "Plan") -> str:
-    """Return what was assumed of units and rewards."""
-    model = plan.model
-    effects = sorted({effect for effect, _ in model.scenarios})
-    noises = sorted({noise for _, noise in model.scenarios})
-    if plan.contexts == "adversarial":
-        return (
-            "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
-            f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
+    if not any(one.excess or one.excess_error for one in others):
+        return "All policies are alike here: nothing is known in time to choose by."
+    shown = ", ".join(f"{one.name} {_more(one)}" for one in others)
+    text = f"Other policies on this grid, in the same trials, lose: {shown}."
+    below = [one.name for one in others if one.regret < plan.row.lower_bound]
+    if below:
+        text += (
+            f" That {' and '.join(below)} would come out below the lower bound is the chance of "
+            "few trials."
         )
-    shape = (
-        f"{model.dim - 1} features and a constant for each unit, one model per action"
-        if model.layout == "block"
-        else f"a vector of {model.dim} numbers for each action, one model for all"
-    )
-    text = (
-        f"Assumed: {shape}; a perfect assignment gains {_numbers(effects)} per unit over a "
-        f"random one; reward noise has standard deviation {_numbers(noises)}."
-    )
-    if plan.sample is not None:
-        text += "\n" + plan.sample.verdict()
     return text
 
 
-def _numbers(values: list[float]) -> str:
-    return " or ".join(f"{value:g}" for value in values)
+def _more(one: "Candidate") -> str:
+    if not one.excess:
+        return "as much"
+    amount = with_error(abs(one.excess), one.excess_error)
+    return f"{amount} {'less' if one.excess < 0 else 'more'}"

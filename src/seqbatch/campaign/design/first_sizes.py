@@ -3,7 +3,7 @@
 from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.display import counted
-from seqbatch.planning import Plan, plan
+from seqbatch.planning import plan
 
 
 def equal_sizes(units: int, waves: int) -> tuple[int, ...]:
@@ -29,22 +29,13 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
     spec = parse_spec(text)
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
     features = encoder.dim - int(spec.features.intercept)
-    made = plan(units=units, actions=len(spec.actions), features=features, batches=waves)
-    return made.grid.sizes, _reason(made, features, asked=waves is not None)
-
-
-def _reason(made: Plan, features: int, *, asked: bool) -> str:
-    row, online = made.row, made.online
-    share, wanted = row.earned / online.earned, 1 - made.within
-    said = f"by a plan for {counted(made.grid.units, 'unit')} of {counted(features, 'feature')}: "
-    if asked:
-        said += f"{made.batches} waves, as asked for,"
-    elif share >= wanted:
-        said += f"the smallest number of waves that earns {wanted:.0%} of what new estimates after "
-        said += "every unit would earn; it"
-    else:
-        said += f"no number of waves in the plan's table earns {wanted:.0%} of what new estimates "
-        said += "after every unit would earn; this one"
-    if asked:
-        return f"{said} earn {share:.0%} of what new estimates after every unit would earn"
-    return f"{said} earns {share:.0%}"
+    made = plan(
+        units=units,
+        actions=len(spec.actions),
+        features=features,
+        batches=waves,
+        randomised=spec.randomised,
+        floor=spec.floor,
+    )
+    size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
+    return made.grid.sizes, f"by a plan for {size}. {made.reason.rstrip('.')}"

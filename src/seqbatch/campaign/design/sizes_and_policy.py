@@ -17,7 +17,7 @@ from seqbatch.policies import Oracle, registry
 CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
 
 #: What a plan takes from the spec itself.
-OWN = ("actions", "features", "dim")
+OWN = ("actions", "features", "dim", "randomised", "floor")
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
@@ -34,7 +34,7 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
 
 
 def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Plan with the spec's own actions and features."""
+    """Plan with the spec's own actions, features, randomised share and floor."""
     for name in OWN:
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
@@ -53,7 +53,13 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
     if not shared:
         size = {"features": encoder.dim - int(spec.features.intercept)}
     try:
-        made = plan(actions=len(spec.actions), **size, **wanted)
+        made = plan(
+            actions=len(spec.actions),
+            randomised=spec.randomised,
+            floor=spec.floor,
+            **size,
+            **wanted,
+        )
     except TypeError:
         raise InvalidSpecError(
             f"grid.plan must be settings of the right types; received {received(wanted)}."

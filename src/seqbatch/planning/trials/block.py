@@ -6,20 +6,28 @@ K true ones: at most 2 (K - 1) directions. Points are drawn in these; every othe
 independent of the choice and enters an action's gram as a Gaussian and a Wishart of that action's
 count. In a batch of more units than points each point stands for several units: that is the one
 approximation.
+
+Where rows of features are given, units are taken from these, all directions are decisive, and in
+batches of more units than points the same approximation holds in all of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
+from seqbatch.planning.trials.running import Batch, Learned, run
+from seqbatch.planning.trials.starts import COUNTS, Start, block_start, uniform_counts
 
-#: What the kept normals are used for.
+#: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
+ROWS, BY_CHANCE = 15, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,16 @@ class BlockEnsemble:
         How many points stand for the units of a batch.
     past
         What is known already; None before the first batch, which then is uniform.
+    conduct
+        What happens beside the policy's own choices.
+    gain
+        The mean regret of a random action, where it is known exactly.
+    weight
+        How much each trial counts by the way its parameters were drawn, shape (trials,).
+    rows
+        Whitened rows of features to take units from, shape (n, p); None draws normals.
+    scale
+        By how much the parameters were scaled since they were drawn.
 
     Examples
     --------
@@ -53,6 +71,11 @@ class BlockEnsemble:
     draws: Draws
     points: int = 512
     past: Past | None = None
+    conduct: Conduct = field(default_factory=Conduct)
+    gain: float | None = None
+    weight: Floats | float = 1.0
+    rows: Floats | None = None
+    scale: float = 1.0
 
     @property
     def trials(self) -> int:
@@ -61,28 +84,62 @@ class BlockEnsemble:
 
     def rates(self, sizes: Sequence[int]) -> Rates:
         """Run batches of these sizes."""
-        trials, _, dim = self.theta.shape
-        gram, moment = np.zeros((*self.theta.shape, dim)), np.zeros(self.theta.shape)
-        estimate = None
-        if self.past is not None:
-            gram, moment = gram + self.past.gram, moment + self.past.moment
-            estimate = least_squares(gram, moment)
-        regret, best = np.empty((trials, len(sizes))), np.empty((trials, len(sizes)))
-        for batch, size in enumerate(sizes):
-            choice = self._choose(batch, estimate, min(size, self.points))
-            regret[:, batch], best[:, batch] = choice.regret, choice.best
-            # Nothing is decided after the last batch, so nothing need be learned from it.
-            if batch + 1 < len(sizes):
-                factors = self._factors(batch, size, choice)
-                seen = factors @ np.swapaxes(factors, -1, -2)
-                normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
-                gram += seen
-                moment += (seen @ self.theta[..., None])[..., 0]
-                moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
-                estimate = least_squares(gram, moment)
-        return Rates(regret, best)
+        return run(self, sizes)
 
-    def rates_seeing_all(self, seen: Sequence[int], spreads: Floats) -> Floats:
+    def nothing(self) -> Learned:
+        """Return the sums of no outcomes."""
+        return Learned(
+            np.zeros((*self.theta.shape, self.theta.shape[2])), np.zeros_like(self.theta)
+        )
+
+    def fitted(self, gram: Floats, moment: Floats) -> Floats:
+        """Return the least-squares estimates."""
+        return least_squares(gram, moment)
+
+    @cached_property
+    def _by_chance(self) -> "_Choice":
+        return self._choose(0, None)
+
+    def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":
+        """Return how a batch chooses: by estimates, or by chance where there are none."""
+        return self._by_chance if fit is None else self._choose(number, fit, min(own, self.points))
+
+    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+        """Return the sums of a batch's outcomes."""
+        start = self._start(batch, choice)
+        sums, apart = self.nothing(), 0
+        if batch.own:
+            sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, choice))
+            apart = BY_CHANCE
+        if start.count.any():
+            factors = self._uniform_factors(batch.number, start.count, apart=apart)
+            sums = self._added(sums, batch.number, factors, apart=apart)
+        return replace(sums, weight=start.weight)
+
+    def _start(self, batch: Batch, choice: "_Choice") -> Start:
+        """Return how many outcomes of units assigned by chance each action has."""
+        trials, actions, dim = self.theta.shape
+        returned = self.conduct.returned
+        if batch.number == 0 and choice.uniform:
+            return block_start(
+                self.draws, trials, size=batch.size, later=batch.later, actions=actions, dim=dim,
+                returned=returned,
+            )  # fmt: skip
+        if not batch.blind:
+            return Start(np.zeros((trials, actions)), np.ones(trials))
+        normals = self.draws.normals(COUNTS, batch.number, (trials, actions))
+        share = batch.blind * returned / actions
+        return Start(uniform_counts(normals, batch.size, share), np.ones(trials))
+
+    def _added(self, sums: Learned, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
+        """Return sums with those of the outcomes of F F' added."""
+        seen = factors @ np.swapaxes(factors, -1, -2)
+        normals = self.draws.normals(NOISE + apart, batch, (*self.theta.shape, 1))
+        moment = (seen @ self.theta[..., None])[..., 0]
+        moment = moment + self.noise[:, None, None] * (factors @ normals)[..., 0]
+        return Learned(sums.gram + seen, sums.moment + moment)
+
+    def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.
 
         The estimate is the posterior mean where a trial's parameters are drawn from N(0, s^2 I),
@@ -110,10 +167,17 @@ class BlockEnsemble:
         trials, actions, dim = self.theta.shape
         truth = self.theta[:, 1:] - self.theta[:, :1]
         guess = np.zeros_like(truth) if estimate is None else estimate[:, 1:] - estimate[:, :1]
-        # The first columns of the frame span the guess's directions, the next ones the truth's.
-        both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
-        frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
         decisive, wanted = min(actions - 1, dim - 1), min(2 * (actions - 1), dim - 1)
+        if self.rows is None:
+            # The first columns of the frame span the guess's directions, the next the truth's.
+            both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
+            frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
+            points = self.draws.normals(POINTS, batch, (trials, self.points, wanted))
+        else:
+            # Directions of given rows depend on each other: all of them are decisive.
+            decisive = wanted = dim - 1
+            frame = self._axes
+            points = self.draws.taken(self.rows, POINTS, batch, (trials, self.points))
         result = _Choice(
             uniform=estimate is None,
             frame=frame,
@@ -124,7 +188,7 @@ class BlockEnsemble:
         )
         slopes = np.concatenate([truth[..., :1], truth[..., 1:] @ frame[..., :wanted]], axis=2)
         kernels.choose_points(
-            self.draws.normals(POINTS, batch, (trials, self.points, wanted)),
+            points,
             np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2),
             slopes,
             used,
@@ -140,26 +204,56 @@ class BlockEnsemble:
         return result
 
     def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
-        """Return F with F F' each action's gram of a batch, shape (trials, K, dim, dim)."""
-        trials, actions, _ = self.theta.shape
-        if choice.uniform:
-            # Balanced, where real counts vary a little: chance would blur the comparison of grids.
-            share = np.full((trials, actions), size // actions, dtype=np.float64)
-            share[:, : size % actions] += 1
-            return self._uniform_factors(batch, share)
+        """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""
         weight = size / min(size, self.points)
+        if self.rows is not None:
+            return _root(weight * choice.gram)
         # The other directions depend on how many units an action got, not on how many points.
         count = np.rint(weight * choice.count)
         return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
 
-    def _uniform_factors(self, batch: int, count: Floats) -> Floats:
+    def _uniform_factors(self, batch: int, count: Floats, *, apart: int = 0) -> Floats:
+        if self.rows is not None:
+            return _root(self._gram_of_rows(batch, count, apart))
+        inner = count[..., None, None]
+        return self._assembled(batch, inner, count, count, self._axes, apart=apart)
+
+    @property
+    def _axes(self) -> Floats:
         dim = self.theta.shape[2]
-        frame = np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
-        return self._assembled(batch, count[..., None, None], count, count, frame)
+        return np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
+
+    def _gram_of_rows(self, batch: int, count: Floats, apart: int) -> Floats:
+        """Return each action's gram of so many rows taken at random, one action after another.
+
+        Where there are more than points, each point stands for several.
+        """
+        points = self.draws.taken(self._given_rows, ROWS + apart, batch, (self.trials, self.points))
+        vectors = np.concatenate([np.ones((*points.shape[:2], 1)), points], axis=2)
+        total = np.maximum(count.sum(axis=1, keepdims=True), self.points)
+        ends = np.rint(np.cumsum(count, axis=1) * (self.points / total))
+        used = np.diff(ends, axis=1, prepend=0.0)
+        place = np.arange(self.points)
+        grams = [
+            np.swapaxes(vectors * ((place >= end - size) & (place < end))[..., None], 1, 2)
+            @ vectors
+            for end, size in zip(
+                np.moveaxis(ends, 1, 0)[..., None], np.moveaxis(used, 1, 0)[..., None], strict=True
+            )
+        ]
+        stands_for = count / np.maximum(used, 1.0)
+        gram: Floats = stands_for[..., None, None] * np.stack(grams, axis=1)
+        return gram
+
+    @property
+    def _given_rows(self) -> Floats:
+        assert self.rows is not None
+        return self.rows
 
     def _assembled(
-        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats
-    ) -> Floats:
+        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats,
+        *, apart: int = 0,
+    ) -> Floats:  # fmt: skip
         """Complete grams of the decisive directions by those that do not matter to the choice.
 
         With G = C C' the decisive part and N, W a Gaussian and a Wishart, the gram is F F' for
@@ -175,15 +269,24 @@ class BlockEnsemble:
         factors[..., :size, :size] = (
             np.linalg.cholesky(inner + jitter * np.eye(size)) * present[..., None, :]
         )
-        normals = self.draws.normals(CROSS, batch, (trials, actions, dim, dim))[:, :cells]
+        normals = self.draws.normals(CROSS + apart, batch, (trials, actions, dim, dim))[:, :cells]
         factors[..., size:, :size] = normals[..., size:, :size] * present[..., None, :]
-        below = self.draws.normals(BELOW, batch, (trials, actions, dim, dim))[:, :cells]
-        diagonal = self.draws.normals(DIAGONAL, batch, (trials, actions, dim))[:, :cells]
+        below = self.draws.normals(BELOW + apart, batch, (trials, actions, dim, dim))[:, :cells]
+        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))[:, :cells]
         factors[..., size:, size:] = wishart_factors(
             below[..., size:, size:], diagonal[..., size:], count - size
         )
         factors[..., 1:, :] = frame[:, None] @ factors[..., 1:, :]
         return factors
+
+
+def _root(gram: Floats) -> Floats:
+    """Return F with F F' = G, of G's rank: rows that repeat each other leave directions open."""
+    values, axes = np.linalg.eigh(gram)
+    # What rounding leaves of a direction that no row has must not pass for evidence.
+    values = np.where(values > 1e-9 * values[..., -1:], values, 0.0)
+    root: Floats = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return root
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,13 @@ on common random numbers, and a trial's regret is a continuous function of the b
 optimiser wants it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.random import SeedSequence
+from numpy.random import Generator, SeedSequence
 
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
@@ -34,11 +36,21 @@ class Draws:
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
         """Return standard normals, the same ones whenever they are asked for."""
-        key = (purpose, batch, shape)
+        return self._drawn((purpose, batch, shape), lambda random: random.standard_normal(shape))
+
+    def taken(self, rows: Floats, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
+        """Return rows taken at random, with replacement, the same ones whenever asked for."""
+        return self._drawn(
+            (purpose, batch, shape, "rows"),
+            lambda random: rows[random.integers(0, len(rows), shape)],
+        )
+
+    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], Floats]) -> Floats:
+        """Return what was drawn under this key of purpose, batch and more, or draw it."""
         if key in self._kept:
             return self._kept[key]
-        drawn = generator(branch(self.seed, purpose, batch)).standard_normal(shape)
-        if batch < KEPT:
+        drawn = draw(generator(branch(self.seed, *key[:2])))
+        if key[1] < KEPT:
             self._kept[key] = drawn
         return drawn
 
@@ -65,7 +77,57 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     return result
 
 
-def wishart_factors(normals: Floats, diagonal: Floats, freedom: Floats) -> Floats:
+def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
+    """Turn standard normals into binomials, by their quantiles.
+
+    Where many are expected it is the normal law's quantile, corrected for skewness and rounded.
+
+    Parameters
+    ----------
+    normals
+        Standard normals, shape (n,).
+    number
+        How many draws, whole numbers, shape (n,).
+    share
+        The chance of each, a number or shape (n,).
+
+    Examples
+    --------
+    >>> binomials(np.array([-9.0, 0.0, 9.0]), np.array([10.0, 10.0, 40_000.0]), 0.5)
+    array([0.00e+00, 5.00e+00, 2.09e+04])
+    """
+    from scipy.special import ndtr
+
+    share = np.broadcast_to(share, number.shape)
+    mean, variance = number * share, number * share * (1 - share)
+    # Nothing is skewed, nor random at all, where the chance is 0 or 1.
+    skewed = (variance > 0) * (1 - 2 * share) * (normals**2 - 1) / 6
+    result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
+    few = np.flatnonzero((variance > 0) & (variance <= MANY))
+    # Exact quantiles by one table for each law; few laws share all of the draws.
+    laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
+    order = np.argsort(law.ravel(), kind="stable")
+    starts = np.searchsorted(law.ravel()[order], np.arange(laws.shape[1] + 1))
+    for place, (count, chance) in enumerate(laws.T):
+        mine = few[order[starts[place] : starts[place + 1]]]
+        result[mine] = np.searchsorted(
+            _distribution(int(count), float(chance)), ndtr(normals[mine])
+        )
+    return result
+
+
+@lru_cache(maxsize=4_096)
+def _distribution(number: int, share: float) -> Floats:
+    """Return the probabilities of at most 0, 1, ... up to one less than `number`."""
+    from scipy.special import bdtr
+
+    chances: Floats = bdtr(np.arange(float(number)), number, share)
+    return chances
+
+
+def wishart_factors(
+    normals: Floats, diagonal: Floats, freedom: Floats, *, last: Floats | None = None
+) -> Floats:
     """Return lower triangular L with L L' the gram of `freedom` standard normal vectors.
 
     Bartlett's: normals below a diagonal of chi variables. With fewer vectors than dimensions the
@@ -77,10 +139,14 @@ def wishart_factors(normals: Floats, diagonal: Floats, freedom: Floats) -> Float
         Standard normals, shapes (..., dim, dim) and (..., dim).
     freedom
         How many vectors, shape (...).
+    last
+        The last chi-square of the diagonal, where it is drawn elsewhere, shape (...).
     """
     dim = diagonal.shape[-1]
     left = freedom[..., None] - np.arange(dim)
     factors = np.tril(normals, -1) * (left > 0)[..., None, :]
     places = np.arange(dim)
     factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
+    if last is not None:
+        factors[..., -1, -1] = np.sqrt(last)
     return factors

@@ -1,10 +1,15 @@
 """What greedy trials start from, estimate by and answer: the past, least squares, rates."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from seqbatch.core.arrays import Floats
+
+#: An error below this share of the value is rounding: the value is exact.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +28,7 @@ class Past:
     moment: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rates:
     """What a unit of each batch costs, in each trial.
 
@@ -33,10 +38,54 @@ class Rates:
         The expected regret of one unit, shape (trials, batches).
     best
         The probability that a unit gets its best action, shape (trials, batches).
+    weight
+        How much each trial counts, 1 on average: rare failures that carry the mean are drawn more
+        often than they happen, and count less in return. Shape (trials,).
+    uniform
+        The regret of a unit whose action is drawn uniformly at random, shape (trials,).
+    blind
+        The share of each batch that is assigned so, shape (batches,).
+    gain
+        The mean of `uniform`, where it is known exactly.
     """
 
     regret: Floats
     best: Floats
+    weight: Floats
+    uniform: Floats
+    blind: Floats
+    gain: float | None
+
+    def total(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Return the regret of batches of these sizes, and its standard error.
+
+        What is lost by chance alone is known exactly and has no error.
+        """
+        units = np.array(sizes, dtype=np.float64)
+        return self.mean(self.regret @ units, chance=float(self.blind @ units))
+
+    def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
+        """Return the mean over trials of what is lost, and its standard error.
+
+        Parameters
+        ----------
+        lost
+            By each trial.
+        chance
+            How many units are assigned by chance alone.
+        """
+        known = 0.0
+        if self.gain is not None:
+            lost, known = lost - chance * self.uniform, chance * self.gain
+        weighted = self.weight * lost
+        mean = known + float(weighted.mean())
+        error = float(weighted.std(ddof=1)) / math.sqrt(len(weighted))
+        return mean, error if error > ROUNDING * abs(mean) else 0.0
+
+    def best_units(self, sizes: Sequence[int]) -> float:
+        """Return how many units get their best action, on average."""
+        units = np.array(sizes, dtype=np.float64)
+        return float(self.weight @ (self.best @ units) / self.weight.sum())
 
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:

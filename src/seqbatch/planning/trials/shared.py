@@ -6,19 +6,24 @@ squared maxima is matched in three moments throughout.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
+from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.draws import Draws, binomials, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
+from seqbatch.planning.trials.running import Batch, Learned, run
+from seqbatch.planning.trials.starts import COUNTS, shared_start
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: What the kept normals are used for: each purpose has its own place in the seed tree.
+#: Those of units assigned by chance are as far apart as this.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)
+BY_CHANCE = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,12 @@ class SharedEnsemble:
         Where the randomness comes from.
     past
         What is known already; None before the first batch, which then is uniform.
+    conduct
+        What happens beside the policy's own choices.
+    gain
+        The mean regret of a random action, where it is known exactly.
+    weight
+        How much each trial counts by the way its parameters were drawn, shape (trials,).
 
     Examples
     --------
@@ -52,6 +63,9 @@ class SharedEnsemble:
     noise: Floats
     draws: Draws
     past: Past | None = None
+    conduct: Conduct = field(default_factory=Conduct)
+    gain: float | None = None
+    weight: Floats | float = 1.0
 
     @property
     def trials(self) -> int:
@@ -60,23 +74,57 @@ class SharedEnsemble:
 
     def rates(self, sizes: Sequence[int]) -> Rates:
         """Run batches of these sizes."""
+        return run(self, sizes)
+
+    def nothing(self) -> Learned:
+        """Return the sums of no outcomes, for the one model."""
         trials, dim = self.theta.shape
-        gram, moment = np.zeros((trials, dim, dim)), np.zeros((trials, dim))
-        v = None
-        if self.past is not None:
-            gram, moment = gram + self.past.gram[0], moment + self.past.moment[0]
-            v = _directions(gram, moment)
-        regret, best = np.empty((trials, len(sizes))), np.empty((trials, len(sizes)))
-        for batch, size in enumerate(sizes):
-            regret[:, batch], best[:, batch] = self._costs(v)
-            if batch + 1 < len(sizes):
-                factors = self._factors(batch, size, v)
-                seen = factors @ np.swapaxes(factors, 1, 2)
-                blur = (factors @ self.draws.normals(NOISE, batch, (trials, dim, 1)))[..., 0]
-                gram += seen
-                moment += (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
-                v = _directions(gram, moment)
-        return Rates(regret, best)
+        return Learned(np.zeros((trials, 1, dim, dim)), np.zeros((trials, 1, dim)))
+
+    def fitted(self, gram: Floats, moment: Floats) -> Floats:
+        """Return the directions of the least-squares estimates."""
+        theta = least_squares(gram[:, 0], moment[:, 0])
+        directions: Floats = theta / np.maximum(np.linalg.norm(theta, axis=1), 1e-300)[:, None]
+        return directions
+
+    def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":  # noqa: ARG002
+        """Return how a batch chooses: along a direction, or by chance where there is none."""
+        return _Choice(fit, *self._costs(fit))
+
+    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+        """Return the sums of a batch's outcomes."""
+        sums, apart, v = self.nothing(), 0, choice.direction
+        if v is not None and batch.own:
+            sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, v))
+            apart = BY_CHANCE
+        if not batch.blind:
+            return sums
+        normals = self.draws.normals(COUNTS, batch.number, (self.trials,))
+        units = np.full(self.trials, float(batch.size))
+        count = binomials(normals, units, batch.blind * self.conduct.returned)
+        first = batch.number == 0 and v is None
+        root, weight = self._uniform_factors(batch.number, count, apart, first=first)
+        return replace(self._added(sums, batch.number, root, apart=apart), weight=weight)
+
+    def _added(self, sums: Learned, batch: int, root: Floats, *, apart: int = 0) -> Learned:
+        """Return sums with those of the outcomes of F F' added."""
+        trials, dim = self.theta.shape
+        seen = root @ np.swapaxes(root, 1, 2)
+        blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
+        moment = (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
+        return Learned(sums.gram + seen[:, None], sums.moment + moment[:, None])
+
+    def _uniform_factors(
+        self, batch: int, count: Floats, apart: int, *, first: bool
+    ) -> tuple[Floats, Floats | float]:
+        """Return roots of the grams of units assigned by chance, and how much each trial counts."""
+        trials, dim = self.theta.shape
+        below = self.draws.normals(BELOW + apart, batch, (trials, dim, dim))
+        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
+        if not first:
+            return wishart_factors(below, diagonal, count), 1.0
+        last, weight = shared_start(self.draws, diagonal[:, -1], count - dim + 1)
+        return wishart_factors(below, diagonal, count, last=last), weight
 
     def _costs(self, v: Floats | None) -> tuple[Floats, Floats]:
         """Return a unit's expected regret, and the probability of its best action."""
@@ -89,13 +137,11 @@ class SharedEnsemble:
         angle = np.arccos(np.clip(along / np.maximum(length, 1e-300), -1, 1))
         return height * (length - along), np.interp(angle, angles, agreement)
 
-    def _factors(self, batch: int, size: int, v: Floats | None) -> Floats:
-        """Return F with F F' the gram of a batch, shape (trials, d, d)."""
+    def _factors(self, batch: int, size: int, v: Floats) -> Floats:
+        """Return F with F F' the gram of `size` vectors chosen along v, shape (trials, d, d)."""
         trials, dim = self.theta.shape
         below = self.draws.normals(BELOW, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL, batch, (trials, dim))
-        if v is None:
-            return wishart_factors(below, diagonal, np.full(trials, float(size)))
         framed = np.zeros((trials, dim, dim))
         framed[:, 0, 0] = self._lengths(batch, size)
         framed[:, 1:, 0] = self.draws.normals(CROSS, batch, (trials, dim))[:, 1:]
@@ -119,10 +165,13 @@ class SharedEnsemble:
         return np.sqrt(np.maximum(total, 0.0))
 
 
-def _directions(gram: Floats, moment: Floats) -> Floats:
-    theta = least_squares(gram, moment)
-    directions: Floats = theta / np.maximum(np.linalg.norm(theta, axis=1), 1e-300)[:, None]
-    return directions
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Which way a batch chooses, None by chance; and what that costs."""
+
+    direction: Floats | None
+    regret: Floats
+    best: Floats
 
 
 @cache

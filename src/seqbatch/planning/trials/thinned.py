@@ -8,13 +8,14 @@ for their level.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import Contexts, Layout, Problem, Statistics
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.policies.base import LinearPolicy
 
 
@@ -32,6 +33,10 @@ class ThinnedTrial:
         See :class:`~seqbatch.core.problem.Problem`.
     contexts
         Called with a generator and a number of units; returns their contexts in the layout.
+    conduct
+        What happens beside the policy's own choices.
+    weight
+        How much the trial counts by the way its parameter was drawn.
     """
 
     theta: Floats
@@ -39,6 +44,8 @@ class ThinnedTrial:
     actions: int
     layout: Layout
     contexts: Callable[[Generator, int], Floats]
+    conduct: Conduct = field(default_factory=Conduct)
+    weight: float = 1.0
 
     def regret(
         self, policy: LinearPolicy, sizes: Sequence[int], random: Generator, *, most: int = 1024
@@ -50,22 +57,42 @@ class ThinnedTrial:
             dim=self.theta.shape[1],
             layout=self.layout,
         )
-        state, total = policy.begin(problem), 0.0
+        state, total, late = policy.begin(problem), 0.0, []
         for batch, size in enumerate(sizes, start=1):
             used = min(size, most)
             contexts = Contexts(self.contexts(random, used), problem)
             positions = np.arange(used) * size // used
             decision = policy.assign(state, contexts, random.random(used), positions)
+            actions = self._mixed(decision.actions, random)
             means = contexts.means(self.theta)
-            gained = means[np.arange(used), decision.actions]
+            gained = means[np.arange(used), actions]
             total += size / used * float((means.max(axis=1) - gained).sum())
-            if batch < len(sizes):
-                vectors = contexts.chosen(decision.actions)
+            # Nothing is decided by the outcomes of the last batches.
+            if batch + self.conduct.delay < len(sizes):
                 blur = self.noise * random.standard_normal(used)
-                models = decision.actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
-                sums = _weighted(problem, vectors, gained, blur, models, size / used)
-                state = policy.close(policy.absorb(state, 0, sums))
+                models = actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
+                models = np.where(self._returned(used, random), models, -1)
+                vectors = contexts.chosen(actions)
+                late.append(_weighted(problem, vectors, gained, blur, models, size / used))
+            if batch < len(sizes):
+                if batch > self.conduct.delay:
+                    state = policy.absorb(state, 0, late.pop(0))
+                state = policy.close(state)
         return total
+
+    def _mixed(self, actions: Integers, random: Generator) -> Integers:
+        """Return the actions, with chance's in the place of some."""
+        if not self.conduct.chance:
+            return actions
+        by_chance = random.random(len(actions)) < self.conduct.chance
+        return np.where(by_chance, random.integers(0, self.actions, len(actions)), actions)
+
+    def _returned(self, units: int, random: Generator) -> Bools:
+        """Say of which units the outcomes come back."""
+        if self.conduct.returned == 1:
+            return np.ones(units, dtype=np.bool_)
+        back: Bools = random.random(units) < self.conduct.returned
+        return back
 
 
 def _weighted(
@@ -73,10 +100,10 @@ def _weighted(
     vectors: Floats,
     means: Floats,
     noise: Floats,
-    models: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    models: Integers,
     weight: float,
 ) -> Statistics:
-    """Return the sums of units that each stand for `weight` of them.
+    """Return the sums of units that each stand for `weight` of them; a model of -1 is no outcome.
 
     The squared rewards lack a part of the noise; no policy reads them.
     """

@@ -1,0 +1,87 @@
+"""What a plan assumed and was asked, in plain words."""
+
+import math
+from typing import TYPE_CHECKING
+
+from seqbatch.display import counted, number
+
+if TYPE_CHECKING:
+    from seqbatch.planning.result import Plan
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, cut rather than rounded: 94.96% is not 95%.
+
+    >>> percent(0.95), percent(0.9496), percent(0.9999), percent(-0.2)
+    ('95%', '94.9%', '99.9%', '0%')
+    """
+    tenths = math.floor(round(max(share, 0.0) * 1000, 6))
+    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
+
+
+def assumptions(plan: "Plan") -> str:
+    """Return what was assumed of units and rewards."""
+    model = plan.model
+    effects = sorted({effect for effect, _ in model.scenarios})
+    noises = sorted({noise for _, noise in model.scenarios})
+    if plan.contexts == "adversarial":
+        return (
+            "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
+            f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
+        )
+    shape = (
+        f"{model.dim - 1} features and a constant for each unit, one model per action"
+        if model.layout == "block"
+        else f"a vector of {model.dim} numbers for each action, one model for all"
+    )
+    text = (
+        f"Assumed: {shape}; a perfect assignment gains {_numbers(effects)} per unit over a "
+        f"random one; reward noise has standard deviation {_numbers(noises)}."
+    )
+    text += _conduct(plan)
+    if plan.sample is not None:
+        text += "\n" + plan.sample.verdict()
+    return text
+
+
+def _conduct(plan: "Plan") -> str:
+    """Say what happens beside the policy's own choices, where anything does."""
+    conduct, parts = plan.model.conduct, []
+    if conduct.randomised:
+        parts.append(f"{percent(conduct.randomised)} of units get a random action")
+    if conduct.floor:
+        parts.append(f"every action has at least the probability {conduct.floor:g}")
+    if conduct.missing:
+        parts.append(f"{percent(conduct.missing)} of outcomes never come")
+    if conduct.delay:
+        parts.append(
+            f"outcomes come {counted(conduct.delay, 'batch')} late, so that those of batch 1 are "
+            f"first used in batch {2 + conduct.delay}"
+        )
+    return "".join(f"; {part}" for part in parts).replace("; ", " Also: ", 1) + "." * bool(parts)
+
+
+def settings(plan: "Plan") -> str:
+    """Return what was asked for, defaults among it, so that the plan can be made again."""
+    request, limits = plan.request, plan.request.limits
+    rules = [f"batches of at least {limits.smallest:,}"]
+    rules.append(f"at most {limits.largest:,} units" if limits.largest else "any number of units")
+    if limits.first is not None:
+        rules.append(f"the first of {limits.first:,}")
+    if limits.waves is not None:
+        rules = [f"batches end where waves of {', '.join(f'{w:,}' for w in limits.waves)} end"]
+    asked = "none asked for" if request.batches is None else f"{request.batches} asked for"
+    cost = "none" if request.batch_cost is None else number(request.batch_cost, 3)
+    lines = [
+        f"Limits: {' and '.join(rules)}.",
+        f"Number of batches: {asked}; the table goes to {plan.rows[-1].batches}; close enough to "
+        f"fully online: {percent(1 - request.within)} of its gain; cost of a batch: {cost}.",
+        f"Grid: {request.kind}. Seed: {request.seed}.",
+    ]
+    if not request.stated:
+        lines.append("The effect was not stated: a fifth of the noise is the default.")
+    return "\n".join(lines)
+
+
+def _numbers(values: list[float]) -> str:
+    return " or ".join(f"{value:g}" for value in values)

@@ -1,0 +1,101 @@
+"""Which number of batches a plan takes, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seqbatch.display import counted
+from seqbatch.planning.assumed import percent
+from seqbatch.planning.request import Request
+from seqbatch.planning.result import Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A number of batches.
+
+    Parameters
+    ----------
+    batches
+        M.
+    reason
+        Why, in a sentence or two.
+    met
+        Whether it earns as much of fully online's gain as `within` asks for; None where nothing
+        was asked of it.
+    """
+
+    batches: int
+    reason: str
+    met: bool | None
+
+
+def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
+    """Return M: the one asked for, the cheapest, or the smallest near enough to online."""
+    if request.batches is not None:
+        return _asked(request, rows, online)
+    if request.batch_cost is not None:
+        return _cheapest(rows)
+    if request.possible - online.regret <= 2 * online.error:
+        return Choice(
+            batches=len(rows[0].sizes),
+            reason="Nothing can be learned in time: what even fully online gains over a random "
+            "assignment is within the simulation's error. The fewest batches do.",
+            met=True,
+        )
+    enough = 1 - request.within
+    near = [one for one in rows if _share(request, one, online) >= enough]
+    if not near:
+        return _not_met(request, rows, online)
+    return Choice(
+        batches=len(near[0].sizes),
+        reason=f"Recommended as the smallest number of batches that earns {percent(enough)} of "
+        "what fully online gains over a random assignment; it earns "
+        f"{percent(_share(request, near[0], online))}.",
+        met=True,
+    )
+
+
+def _share(request: Request, row: Row, online: Row) -> float:
+    """Return how much of fully online's gain over a random assignment a row earns."""
+    return (request.possible - row.regret) / (request.possible - online.regret)
+
+
+def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
+    """Return the best row, and say that it is not enough."""
+    best = min(rows, key=lambda one: one.regret)
+    tried = [row.batches for row in rows]
+    span = f"up to {tried[-1]} batches" if len(tried) > 1 else counted(len(best.sizes), "batch")
+    advice = "More batches (max_batches) or looser limits may."
+    return Choice(
+        batches=len(best.sizes),
+        reason=f"The rule is not met: no grid of {span} earns {percent(1 - request.within)} of "
+        "what fully online gains over a random assignment. "
+        f"{counted(len(best.sizes), 'batch').capitalize()} earn"
+        f"{'s' if len(best.sizes) == 1 else ''} the most, "
+        f"{percent(_share(request, best, online))}. {advice}",
+        met=False,
+    )
+
+
+def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
+    """Return the number asked for, and how it compares with the rule."""
+    row = next(one for one in rows if one.batches == request.batches)
+    enough = 1 - request.within
+    gain = request.possible - online.regret
+    met = gain <= 2 * online.error or _share(request, row, online) >= enough
+    reason = f"{counted(len(row.sizes), 'batch').capitalize()}, as asked for"
+    if gain > 2 * online.error:
+        reason += (
+            f": {percent(_share(request, row, online))} of what fully online gains over a random "
+            f"assignment, where {percent(enough)} "
+            f"{'is enough' if met else 'would be enough: the rule is not met'}"
+        )
+    return Choice(batches=len(row.sizes), reason=f"{reason}.", met=met)
+
+
+def _cheapest(rows: Sequence[Row]) -> Choice:
+    row = min(rows, key=lambda one: one.total_cost)
+    reason = "Recommended as the number of batches of least total cost, regret and batches together"
+    if row is rows[-1] and len(rows) > 1:
+        reason += "; it is the table's last, and more might cost less (max_batches)"
+    return Choice(batches=len(row.sizes), reason=f"{reason}.", met=None)

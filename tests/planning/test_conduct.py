@@ -1,0 +1,114 @@
+"""Randomised units, floors, lost and late outcomes: predictions against the policy's own code."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
+from seqbatch.planning import plan
+from seqbatch.planning.model import Model
+from seqbatch.planning.policy_candidates import candidates
+from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.policies import SBPE
+from tests.oracles.campaigning import regret
+from tests.planning.test_policy_candidates import costing
+
+GREEDY = SBPE(first="uniform", ties="random")
+SIZES = (60, 150, 250, 900)
+CONDUCTS = [
+    {"randomised": 0.3},
+    {"floor": 0.05},
+    {"missing": 0.5},
+    {"delay": 1},
+    {"randomised": 0.2, "floor": 0.02, "missing": 0.3, "delay": 1},
+]
+
+
+def directly(model, trials, sizes=SIZES):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        return np.array([regret(GREEDY, model, sizes, seed) for seed in range(trials)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["shared", "block"])
+@pytest.mark.parametrize("given", CONDUCTS, ids=lambda given: "-".join(given))
+def test_predictions_agree_with_the_policys_own_code(layout, given):
+    conduct = Conduct(actions=3, **given)
+    model = Model(layout=layout, actions=3, dim=4, scenarios=((0.4, 1.0),), conduct=conduct)
+    found = directly(model, 300)
+    predicted, error = model.ensemble(1_024, seed=1).rates(SIZES).total(SIZES)
+    spread = np.hypot(error, found.std(ddof=1) / np.sqrt(len(found)))
+    assert spread < 0.05 * predicted
+    assert abs(predicted - found.mean()) < 3.5 * spread
+    plain = Model(layout=layout, actions=3, dim=4, scenarios=((0.4, 1.0),))
+    assert predicted > 1.1 * plain.ensemble(1_024, seed=1).rates(SIZES).total(SIZES)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["shared", "block"])
+def test_policies_are_compared_under_the_same_conditions(layout):
+    """Thinned trials of the whole batch are the direct simulation."""
+    conduct = Conduct(actions=3, randomised=0.2, floor=0.02, missing=0.3, delay=1)
+    model = Model(layout=layout, actions=3, dim=4, scenarios=((0.4, 1.0),), conduct=conduct)
+    found = directly(model, 150)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        thinned = np.array([
+            trial.regret(GREEDY, SIZES, np.random.default_rng(seed))
+            for seed, trial in enumerate(model.thinned(150, seed=9))
+        ])  # fmt: skip
+    spread = np.hypot(found.std(ddof=1), thinned.std(ddof=1)) / np.sqrt(150)
+    assert spread < 0.08 * found.mean()
+    assert abs(found.mean() - thinned.mean()) < 3.5 * spread
+    assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 4
+
+
+def test_all_at_random_costs_all_there_is_to_gain():
+    made = plan(units=3_000, actions=2, features=2, effect=0.3, randomised=1.0, max_batches=2)
+    assert [row.regret for row in (*made.rows, made.online)] == pytest.approx([900.0] * 3)
+    assert [row.error for row in made.rows] == [0.0, 0.0]
+    assert made.batches == 1
+    assert "Nothing can be learned in time" in made.reason
+
+
+@pytest.mark.slow
+def test_a_randomised_share_changes_the_sizes():
+    asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
+    bare, mixed, lost = (
+        plan(**asked, **more) for more in ({}, {"randomised": 0.9}, {"missing": 0.75})
+    )
+    # The second batch explores by itself, so that the first can be shorter.
+    assert mixed.grid.sizes[0] < 0.95 * bare.grid.sizes[0]
+    assert lost.grid.sizes[0] > 1.5 * bare.grid.sizes[0]
+    assert "75% of outcomes never come" in str(lost)
+    assert f"using about {round(lost.grid.sizes[0] / 4):,} outcomes" in str(lost)
+    assert "90% of it at random" in str(mixed)
+    assert lost.as_dict()["missing"] == 0.75
+
+
+@pytest.mark.slow
+def test_late_outcomes_keep_the_second_batch_uniform():
+    asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "max_batches": 3}
+    made = plan(**asked, delay=1)
+    assert made.rows[1].regret == pytest.approx(5_000 * 0.3)
+    assert made.rows[1].error == 0
+    assert sum(made.grid.sizes[:2]) * 0.3 < made.row.regret < 0.5 * made.rows[1].regret
+    assert str(made).count("uniformly at random") == 2
+    assert "outcomes come 1 batch late" in str(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"randomised": 1.2}, "randomised must be"),
+        ({"floor": 0.6}, "floor must be"),
+        ({"missing": 1.0}, "missing must be"),
+        ({"delay": -1}, "delay must be"),
+        ({"delay": 1, "contexts": "adversarial"}, "left out where contexts are adversarial"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        plan(units=5_000, actions=2, features=2, **change)

@@ -1,0 +1,111 @@
+"""What a plan says of itself: why this number of batches, and what is exact."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from seqbatch.planning import plan
+from seqbatch.planning.choosing import choose
+from seqbatch.planning.page import page
+from seqbatch.planning.result import Row
+
+
+def row(batches, regret, cost=math.nan, error=1.0):
+    """Return a table's row with what a choice looks at."""
+    rest = dict.fromkeys(("of_online", "earned", "best_share", "lower_bound", "rate"), 0.0)
+    sizes = (10,) * (batches or 0)
+    return Row(batches=batches, sizes=sizes, regret=regret, error=error, total_cost=cost, **rest)
+
+
+def asking(*, batches=None, batch_cost=None, within=0.05):
+    """Return a request of which 1,000 can be gained."""
+    return SimpleNamespace(batches=batches, batch_cost=batch_cost, within=within, possible=1_000.0)
+
+
+ROWS = [row(1, 1_000.0), row(2, 400.0), row(3, 130.0), row(4, 120.0)]
+ONLINE = row(None, 100.0)
+
+
+def test_the_smallest_number_that_is_enough():
+    made = choose(asking(), ROWS, ONLINE)
+    assert (made.batches, made.met) == (3, True)
+    assert made.reason == (
+        "Recommended as the smallest number of batches that earns 95% of what fully online gains "
+        "over a random assignment; it earns 96.6%."
+    )
+
+
+def test_a_rule_that_is_not_met_is_said_to_be_not_met():
+    made = choose(asking(within=0.01), ROWS, ONLINE)
+    assert (made.batches, made.met) == (4, False)
+    assert made.reason.startswith("The rule is not met: no grid of up to 4 batches earns 99% of")
+    assert "4 batches earn the most, 97.7%" in made.reason
+
+
+def test_a_number_that_was_asked_for_is_not_recommended():
+    enough, poor = (choose(asking(batches=number), ROWS, ONLINE) for number in (4, 2))
+    assert (enough.met, poor.met) == (True, False)
+    assert "4 batches, as asked for: 97.7% of what" in enough.reason
+    assert "where 95% would be enough: the rule is not met" in poor.reason
+    assert "ecommended" not in enough.reason + poor.reason
+
+
+def test_the_cheapest_number_at_the_tables_end_is_doubted():
+    costs = [row(1, 1_000.0, 1_001.0), row(2, 400.0, 402.0)]
+    made = choose(asking(batch_cost=1.0), costs, ONLINE)
+    assert (made.batches, made.met) == (2, None)
+    assert "it is the table's last, and more might cost less" in made.reason
+    inner = choose(asking(batch_cost=1.0), [*costs, row(3, 130.0, 900.0)], ONLINE)
+    assert "table's last" not in inner.reason
+
+
+def test_where_nothing_can_be_learned_one_batch_does():
+    made = choose(asking(), [row(1, 1_000.0), row(2, 999.0)], row(None, 998.9, error=1.0))
+    assert made.batches == 1
+    assert "Nothing can be learned in time" in made.reason
+
+
+@pytest.fixture(scope="module")
+def small():
+    return plan(units=500, actions=2, features=1, batches=1, max_batches=2, min_batch=20)
+
+
+def test_what_is_exact_has_no_error(small):
+    text = str(small)
+    assert small.row.lower_bound == small.row.regret == pytest.approx(100.0)
+    assert "Expected regret 100, " in text
+    assert "every method loses exactly that" in text
+    assert "All policies are alike here" in text
+    assert "± 0" not in text
+    [costs, *_] = small.tables()
+    assert costs.title.endswith("(* asked for)")
+    place = costs.columns.index("±")
+    assert [line[place] == "" for line in costs.rows] == [True, False, False]
+    assert "expected" in repr(small)
+
+
+def test_the_page_states_limits_seed_and_defaults(small):
+    written = page(small)
+    for words in (
+        "batches of at least 20 and any number of units", "1 asked for", "Seed: 0.",
+        "95% of its gain", "The effect was not stated: a fifth of the noise is the default.",
+    ):  # fmt: skip
+        assert words in written
+
+
+def test_a_guarantee_that_says_nothing_is_called_so():
+    asked = {"actions": 2, "dim": 2, "contexts": "adversarial", "max_batches": 3}
+    made = plan(units=1_000, **asked)
+    assert "not even new estimates after every unit would change that" in str(made)
+    assert [line[-1] for line in made.tables()[0].rows] == ["none"] * 4
+    assert "(* the most here)" in made.tables()[0].title
+    assert "table's last row, not an optimum" in str(made)
+    large = plan(units=10**7, **asked)
+    needed = large.request.promises.fewest
+    assert f"from about {needed:,} batches on" in str(large)
+    assert not math.isnan(large.request.promises.of(-(-(10**7) // needed)))
+    assert math.isnan(large.request.promises.of(-(-(10**7) // (needed - 1)) + 1))
+    some = plan(units=10**7, **{**asked, "max_batches": needed})
+    assert some.row.rate < 2 * 10**7
+    assert "Theorem 1 bounds that of UCB by" in str(some)
