@@ -38,4 +38,6 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         floor=spec.floor,
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
-    return made.grid.sizes, f"by a plan for {size}. {made.reason.rstrip('.')}"
+    # What theory calls a batch is a wave here.
+    reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
+    return made.grid.sizes, f"by a plan for {size}. {reason}"
