@@ -57,6 +57,27 @@ def test_pieces_and_order_do_not_matter(log):
     assert whole.effective == pytest.approx(parts.effective)
 
 
+def test_copies_of_units_in_clusters_do_not_narrow_intervals(log):
+    places = np.repeat(np.arange(log.count), 4)
+    parts = [part[places] for part in (log.features, log.actions, log.probabilities, log.outcomes)]
+    known, plain = Rows.of(*parts, clusters=places), Rows.of(*parts)
+    for name in ("inverse_probability", "self_normalised"):
+        once, careful, careless = (
+            getattr(evaluate(rows, target), name).error for rows in (log, known, plain)
+        )
+        assert careful == pytest.approx(once, rel=0.05)
+        assert careless == pytest.approx(once / 2, rel=0.05)
+
+
+def test_clusters_of_one_unit_change_nothing(log):
+    parts = (log.features, log.actions, log.probabilities, log.outcomes)
+    alone = evaluate(Rows.of(*parts, clusters=np.arange(log.count)), target)
+    plain = evaluate(log, target)
+    for name in ("inverse_probability", "self_normalised", "doubly_robust"):
+        one, other = getattr(alone, name), getattr(plain, name)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
 def test_the_intervals_cover():
     """A policy worth 2 + 0.4 E[(1 + x) a] in the tests' world, judged on logs of 400 units."""
     hits = []

@@ -1,7 +1,10 @@
 """What must hold whatever the data: order, pieces, scale, refusals, words."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import (
@@ -15,6 +18,7 @@ from seqbatch.inference import (
     Rows,
     anytime,
     batched_least_squares,
+    boundaries,
     drift,
     estimate_wave,
     gain_over_best,
@@ -31,6 +35,7 @@ from seqbatch.inference import (
     summarise,
     within_segments,
 )
+from seqbatch.inference.intervals import quantile
 from seqbatch.inference.looks import standardised
 from tests.inference.campaigns import campaign, cut, rows_of, taken
 
@@ -85,8 +90,6 @@ def test_missing_by_features_does_not_depend_on_pieces():
 
 
 def test_memory_does_not_grow_with_the_units():
-    import tracemalloc
-
     class Pieces:
         """Units that are made when they are asked for, and forgotten."""
 
@@ -301,8 +304,6 @@ def test_no_look_while_all_outcomes_are_equal():
     assert [one.wave for one in made.looks] == [2, 3]
     assert "no look yet" in str(look(summaries[:1], Lift(1), SHARES))
     # Nothing was spent at the first wave: the boundary of wave 2 is that of a first look.
-    from seqbatch.inference import boundaries
-
     assert made.looks[0].boundary == boundaries([0.7], rule="obrien-fleming")[0]
 
 
@@ -319,14 +320,22 @@ def test_repeated_intervals_and_verdicts_agree():
         assert "says" in made._repr_html_()
 
 
+def test_shares_of_waves_so_far_are_no_more_than_that():
+    """Two waves of three: their looks do not spend what the third is for."""
+    summaries = summarise(campaign(sizes=LARGE))
+    whole = look(summaries, Lift(1), SHARES)
+    part = look(summaries[:2], Lift(1), SHARES[:2])
+    assert part.looks == whole.looks[:2]
+    with pytest.raises(InvalidArgumentError, match="1 in total"):
+        look(summaries[:2], Lift(1), SHARES[:2], power=0.8)
+
+
 def test_looks_without_a_rule_use_the_boundary_of_one():
     made = look(summarise(campaign(sizes=LARGE)), Lift(1), SHARES, rule="none")
     assert [round(one.boundary, 2) for one in made.looks] == [1.96] * 3
 
 
 def test_standardised_keeps_the_tail():
-    from scipy import stats
-
     pooled = pool(summarise(campaign()), Lift(2), SHARES)
     t = pooled.estimate / pooled.error
     assert stats.norm.sf(standardised(pooled)) == pytest.approx(stats.t.sf(t, pooled.df))
@@ -389,8 +398,6 @@ def test_the_naive_interval_says_that_it_is_not_valid():
 
 
 def test_the_naive_interval_is_welchs():
-    from scipy import stats
-
     rows = campaign(seed=11, sizes=(300,))[0]
     groups = [rows.outcomes[rows.returned & (rows.actions == a)] for a in (1, 0)]
     expected = stats.ttest_ind(*groups, equal_var=False).confidence_interval()
@@ -430,8 +437,6 @@ def test_batched_least_squares_of_one_wave_is_ordinary():
 
 
 def test_simultaneous_intervals_are_wider_but_not_by_bonferroni():
-    from seqbatch.inference.intervals import quantile
-
     summaries = summarise(campaign(sizes=LARGE))
     for action, wide in enumerate(simultaneous_lifts(summaries, SHARES), start=1):
         single = pool(summaries, Lift(action), SHARES)

@@ -10,6 +10,7 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.display import Table, shown
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.clusters import ClusterSums
 from seqbatch.inference.intervals import Interval, interval_table, student
 from seqbatch.inference.model import Model
 from seqbatch.inference.moments import Moments
@@ -72,8 +73,8 @@ class Evaluation:
 def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evaluation:
     """Return what a policy would have brought the units of a log.
 
-    The intervals take units as independent. They hold for logs whose probabilities do not depend
-    on the log's own earlier outcomes; for adaptive waves pool wave by wave instead.
+    The intervals take units, or clusters, as independent. They hold for logs whose probabilities
+    do not depend on the log's own earlier outcomes; for adaptive waves pool wave by wave instead.
 
     Parameters
     ----------
@@ -111,14 +112,36 @@ class _Weighed:
     cross: float
     largest: float
     unsupported: float
+    clusters: ClusterSums | None
 
     def merge(self, other: "_Weighed") -> "_Weighed":
+        clusters = self.clusters
+        if clusters is not None and other.clusters is not None:
+            clusters = clusters.merge(other.clusters)
         return _Weighed(
             self.moments.merge(other.moments),
             self.cross + other.cross,
             max(self.largest, other.largest),
             self.unsupported + other.unsupported,
+            clusters,
         )
+
+    def variances(self) -> tuple[list[float], float]:
+        """Return those of the three estimates' means, and their degrees of freedom.
+
+        The ratio's is that of w (y - ratio) / mean w, to first order.
+        """
+        n, (plain, mean, _) = self.moments.count, self.moments.mean.tolist()
+        ratio = plain / mean
+        if self.clusters is not None:
+            away = self.clusters.sums - self.clusters.counts[:, None] * self.moments.mean
+            away[:, 1] = (away[:, 0] - ratio * away[:, 1]) / mean
+            df = max(len(away) - 1, 1)
+            return ((away**2).sum(axis=0) / n**2 * len(away) / df).tolist(), df
+        own = self.moments.variance / n
+        covariance = (self.cross - n * plain * mean) / max(n - 1, 1) / n
+        spread = (own[0] + ratio**2 * own[1] - 2 * ratio * covariance) / mean**2
+        return [float(own[0]), max(float(spread), 0.0), float(own[2])], max(n - 1, 1)
 
 
 def _weighed(rows: Rows, wanted: Floats, returned: Floats, values: Floats) -> _Weighed:
@@ -127,17 +150,19 @@ def _weighed(rows: Rows, wanted: Floats, returned: Floats, values: Floats) -> _W
     weighted = weights * np.where(rows.returned, rows.outcomes, 0.0)
     robust = np.einsum("nk,nk->n", wanted, values)
     unsupported = float(wanted[rows.probabilities == 0].sum())
+    columns = np.column_stack([weighted, weights, robust])
     return _Weighed(
-        Moments.of(np.column_stack([weighted, weights, robust])),
+        Moments.of(columns),
         float(weighted @ weights),
         float(weights.max(initial=0.0)),
         unsupported,
+        None if rows.clusters is None else ClusterSums.of(rows.clusters, columns),
     )
 
 
 def _evaluation(sums: _Weighed, level: float) -> Evaluation:
     moments, n = sums.moments, sums.moments.count
-    (plain, mean, robust), variances = moments.mean.tolist(), moments.variance / n
+    plain, mean, robust = moments.mean.tolist()
     if not mean:
         raise InvalidArgumentError(
             "policy",
@@ -145,15 +170,15 @@ def _evaluation(sums: _Weighed, level: float) -> Evaluation:
             "one whose choices never came up",
         )
     squares = float(moments.second[1] + n * mean**2)
-    ratio = plain / mean
-    # The ratio's own variance, to first order: that of w (y - ratio) / mean w.
-    covariance = (sums.cross - n * plain * mean) / max(n - 1, 1) / n
-    spread = float(variances[0] + ratio**2 * variances[1] - 2 * ratio * covariance) / mean**2
-    df = max(n - 1, 1)
+    variances, df = sums.variances()
+    estimates = {
+        "inverse probability": plain,
+        "self-normalised": plain / mean,
+        "doubly robust": robust,
+    }
     named = [
-        student("inverse probability", plain, float(variances[0]), df, level=level),
-        student("self-normalised", ratio, max(spread, 0.0), df, level=level),
-        student("doubly robust", robust, float(variances[2]), df, level=level),
+        student(name, estimate, variance, df, level=level)
+        for (name, estimate), variance in zip(estimates.items(), variances, strict=True)
     ]
     unsupported = sums.unsupported / n
     if unsupported > ROUNDING:

@@ -7,6 +7,7 @@ from math import inf, isfinite, nan
 
 from seqbatch.core import arguments
 from seqbatch.display import Table, number, shown
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.boundaries import boundaries
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.futility import futility_boundaries
@@ -139,7 +140,7 @@ def look(
     contrast
         A mean or a lift.
     shares
-        The plan's shares of all waves, also of those to come.
+        The plan's shares, at least of the waves so far; with `power`, of all waves.
     rule
         ``"obrien-fleming"``, ``"pocock"`` or ``"none"``.
     level
@@ -149,17 +150,17 @@ def look(
         Leave it out for none.
     """
     arguments.choice("rule", rule, RULES)
-    alpha, total = (1 - level) / 2, sum(shares)
-    times = [min(time / total, 1.0) for time in accumulate(shares)]
+    alpha = (1 - level) / 2
+    # Shares are parts of the whole plan: before its end they add up to less than 1.
+    times = [1.0 if time > 1 - 1e-9 else time for time in accumulate(shares)]
     seen = [place for place, one in enumerate(summaries) if not one.evidence.all_equal]
     bounds = _bounds([times[place] for place in seen], rule, alpha)
-    lows = dict(zip(range(len(times)), _futility(times, rule, alpha, power), strict=True))
+    lows = _futility(times, rule, alpha, power)
     looks = []
     for place, bound in zip(seen, bounds, strict=True):
         pooled = pool(summaries[: place + 1], contrast, shares, level=level)
         if pooled.known:
-            made = _look(place + 1, times[place], pooled, bound, lows[place])
-            looks.append(made)
+            looks.append(_look(place + 1, times[place], pooled, bound, lows[place]))
     return Looks(about=contrast.name, rule=rule, looks=tuple(looks))
 
 
@@ -221,6 +222,9 @@ def _futility(
 ) -> Sequence[float]:
     if rule == "none" or power is None:
         return [-inf] * len(times)
+    if times[-1] < 1:
+        rule_text = "those of all waves where power is given, 1 in total"
+        raise InvalidArgumentError("shares", rule_text, f"{times[-1]:g} in total")
     return futility_boundaries(times, rule=rule, alpha=alpha, power=power)
 
 
