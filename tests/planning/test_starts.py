@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from seqbatch.planning.model import Model
 from seqbatch.planning.trials.draws import Draws, binomials
 from seqbatch.planning.trials.near_ties import with_near_ties
-from seqbatch.planning.trials.starts import block_start, shared_start
+from seqbatch.planning.trials.starts import block_start, shared_start, square_start
 
 TRIALS = 200_000
 
@@ -71,6 +71,17 @@ def test_nearly_singular_grams_count_as_often_as_they_happen():
     for small in (1e-4, 1e-2, 1.0, 5.0):
         check_mean(weight * (squares < small), stats.chi2.cdf(small, 3))
     check_mean(weight * squares, 3.0)
+
+
+def test_square_grams_that_are_nearly_singular_count_as_often_as_they_happen():
+    normals = np.random.default_rng(2).standard_normal((TRIALS, 2))
+    freedom = np.tile([1.0, 3.0], (TRIALS, 1))
+    squares, weight = square_start(Draws(SeedSequence(1)), normals, freedom)
+    for small in (1e-6, 1e-2, 1.0):
+        check_mean(weight * (squares[:, 0] < small), stats.chi2.cdf(small, 1))
+    check_mean(weight * squares[:, 1], 3.0)
+    _, alike = square_start(Draws(SeedSequence(1)), normals, freedom + 1)
+    np.testing.assert_allclose(alike, 1.0)
 
 
 @pytest.mark.parametrize("models", [1, 2, 4])

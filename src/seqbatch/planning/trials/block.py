@@ -23,7 +23,13 @@ from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
 from seqbatch.planning.trials.running import Batch, Learned, run
-from seqbatch.planning.trials.starts import COUNTS, Start, block_start, uniform_counts
+from seqbatch.planning.trials.starts import (
+    COUNTS,
+    Start,
+    block_start,
+    square_start,
+    uniform_counts,
+)
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
@@ -111,10 +117,19 @@ class BlockEnsemble:
         if batch.own:
             sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, choice))
             apart = BY_CHANCE
+        weight, last = start.weight, None
+        if batch.number == 0 and choice.uniform and self.rows is None and self.theta.shape[2] > 1:
+            last, singular = self._square(start.count)
+            weight = weight * singular
         if start.count.any():
-            factors = self._uniform_factors(batch.number, start.count, apart=apart)
+            factors = self._uniform_factors(batch.number, start.count, apart=apart, last=last)
             sums = self._added(sums, batch.number, factors, apart=apart)
-        return replace(sums, weight=start.weight)
+        return replace(sums, weight=weight)
+
+    def _square(self, count: Floats) -> tuple[Floats, Floats]:
+        """Return the last squared diagonals of a first batch's grams, and weights."""
+        diagonal = self.draws.normals(DIAGONAL, 0, self.theta.shape)[..., -1]
+        return square_start(self.draws, diagonal, count - self.theta.shape[2] + 1)
 
     def _start(self, batch: Batch, choice: "_Choice") -> Start:
         """Return how many outcomes of units assigned by chance each action has."""
@@ -212,11 +227,13 @@ class BlockEnsemble:
         count = np.rint(weight * choice.count)
         return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
 
-    def _uniform_factors(self, batch: int, count: Floats, *, apart: int = 0) -> Floats:
+    def _uniform_factors(
+        self, batch: int, count: Floats, *, apart: int = 0, last: Floats | None = None
+    ) -> Floats:
         if self.rows is not None:
             return _root(self._gram_of_rows(batch, count, apart))
         inner = count[..., None, None]
-        return self._assembled(batch, inner, count, count, self._axes, apart=apart)
+        return self._assembled(batch, inner, count, count, self._axes, apart=apart, last=last)
 
     @property
     def _axes(self) -> Floats:
@@ -252,7 +269,7 @@ class BlockEnsemble:
 
     def _assembled(
         self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats,
-        *, apart: int = 0,
+        *, apart: int = 0, last: Floats | None = None,
     ) -> Floats:  # fmt: skip
         """Complete grams of the decisive directions by those that do not matter to the choice.
 
@@ -274,7 +291,7 @@ class BlockEnsemble:
         below = self.draws.normals(BELOW + apart, batch, (trials, actions, dim, dim))[:, :cells]
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))[:, :cells]
         factors[..., size:, size:] = wishart_factors(
-            below[..., size:, size:], diagonal[..., size:], count - size
+            below[..., size:, size:], diagonal[..., size:], count - size, last=last
         )
         factors[..., 1:, :] = frame[:, None] @ factors[..., 1:, :]
         return factors

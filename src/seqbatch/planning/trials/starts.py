@@ -23,6 +23,10 @@ NEGLIGIBLE = 1e-3
 PLENTY = 12
 #: What the kept normals are used for.
 COUNTS, WHETHER, WHICH = range(11, 14)
+SQUARE, NEARLY, HOW_NEARLY = range(16, 19)
+#: How near to singular square grams are drawn on purpose, and in which share of the trials.
+NEARNESS = 4.0 ** -np.arange(1, 8)
+SINGULAR = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,35 @@ def shared_start(draws: Draws, diagonal: Floats, freedom: Floats) -> tuple[Float
     squares = chi_squares(diagonal, np.where(unlucky, 1.0, freedom))
     ratio = np.where(tilted, np.exp(_log_chi(squares, 1.0) - _log_chi(squares, freedom)), 1.0)
     return squares, defended(ratio)
+
+
+def square_start(draws: Draws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Return the last squared diagonals of each action's Wishart root, and weights.
+
+    An action with as many outcomes as parameters has a square gram, whose last diagonal is the
+    size of one normal: often small enough to ruin the estimate. In a part of the trials it is
+    drawn smaller still.
+
+    Parameters
+    ----------
+    draws
+        Where the randomness comes from.
+    diagonal, freedom
+        Standard normals and degrees of freedom, shape (trials, actions).
+    """
+    from scipy.special import ndtr
+
+    trials, square = len(freedom), freedom == 1
+    nearly = ndtr(draws.normals(NEARLY, 0, (trials,))) < SINGULAR
+    place = (ndtr(draws.normals(HOW_NEARLY, 0, (trials,))) * len(NEARNESS)).astype(np.int64)
+    near = np.where(nearly, NEARNESS[np.minimum(place, len(NEARNESS) - 1)], 1.0)
+    values = near[:, None] * draws.normals(SQUARE, 0, freedom.shape)
+    squares = np.where(square, values**2, chi_squares(diagonal, freedom))
+    size, count = (np.where(square, values, 0.0) ** 2).sum(axis=1), square.sum(axis=1)
+    ratios = [
+        np.exp(size / 2 * (1 - near**-2.0) - count * math.log(near)) for near in NEARNESS.tolist()
+    ]
+    return squares, defended(np.mean(ratios, axis=0), SINGULAR)
 
 
 def _log_chi(squares: Floats, freedom: Floats | float) -> Floats:
