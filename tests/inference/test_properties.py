@@ -307,6 +307,25 @@ def test_no_look_while_all_outcomes_are_equal():
     assert made.looks[0].boundary == boundaries([0.7], rule="obrien-fleming")[0]
 
 
+def test_equal_outcomes_are_no_certainty():
+    """Rare events that have not happened yet: an interval from 0 to 0 would be a lie."""
+    waves = campaign(seed=7, sizes=(100, 100), missing=0.0)
+    for rows in waves:
+        rows.outcomes[:] = 0.0
+    summaries = summarise(waves)
+    plan = plan_of_shares([100, 100], actions=3, randomised=0.1, floor=0.02)
+    answers = [
+        pool(summaries, Lift(1), plan.shares),
+        anytime(summaries, Lift(1), plan),
+        judge_next_rule(waves[-1], summaries[-1]).gain,
+        *vars(run_value(summaries)).values(),
+    ]
+    for made in answers:
+        for one in made if isinstance(made, tuple) else [made]:
+            assert not one.known
+            assert "All outcomes so far are equal" in one.note
+
+
 def test_repeated_intervals_and_verdicts_agree():
     for seed in range(6):
         waves = campaign(seed=seed, sizes=LARGE, effect=0.2 * (seed - 3))

@@ -66,7 +66,9 @@ def test_files_and_resumption(tmp_path, monkeypatch):
     assert table["share"].is_between(0, 1).all()
     assert "6 campaigns or more in each of 2 cells" in files[5].read_text(encoding="utf-8")
     # A longer run goes on from a shorter one.
-    reproduce(Coverage(), Options(out=tmp_path, trials=9, report=seen.append))
+    folder = tmp_path / "coverage" / "run"
+    longer = Coverage().run(Options(out=folder, trials=9, report=seen.append))
+    assert set(longer["campaigns"]) == {9}
     assert seen[-1].resumed == 4
     assert seen[-1].total == 6
 

@@ -27,6 +27,7 @@ from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.naive import naive_lift
 from seqbatch.inference.next_rule import NextRule, judge_next_rule
 from seqbatch.inference.partitions import Declared, Split
+from seqbatch.inference.planned_precision import detectable_lift, planned_error
 from seqbatch.inference.pooling import Pooled, pool, pool_by_size
 from seqbatch.inference.rows import Rows
 from seqbatch.inference.segments import Segments, within_segments
@@ -60,6 +61,7 @@ __all__ = [
     "anytime",
     "batched_least_squares",
     "boundaries",
+    "detectable_lift",
     "drift",
     "dunnett_critical",
     "estimate_wave",
@@ -74,6 +76,7 @@ __all__ = [
     "naive_lift",
     "open_bandit_feedback",
     "plan_of_shares",
+    "planned_error",
     "pool",
     "pool_by_size",
     "run_value",

@@ -10,7 +10,7 @@ from math import log, nan, sqrt
 from seqbatch.core import arguments
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.intervals import Interval, unknown
-from seqbatch.inference.pooling import NOTHING
+from seqbatch.inference.pooling import EQUAL, NOTHING
 from seqbatch.inference.shares import PlanOfShares
 from seqbatch.inference.summary import WaveSummary
 from seqbatch.inference.wave_estimate import estimate_wave
@@ -41,8 +41,8 @@ def anytime(
     """
     alpha = 1 - arguments.number("level", level, above=0, at_most=1 - 1e-9)
     waves = [one for summary in summaries if (one := estimate_wave(summary, contrast)) is not None]
-    if not waves:
-        return unknown(contrast.name, level=level, note=NOTHING)
+    if not waves or summaries[-1].evidence.all_equal:
+        return unknown(contrast.name, level=level, note=EQUAL if waves else NOTHING)
     weights = [wave.units / wave.cost for wave in waves]
     total = sum(weights)
     V = sum(weight**2 * wave.variance for weight, wave in zip(weights, waves, strict=True))

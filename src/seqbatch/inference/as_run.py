@@ -77,9 +77,8 @@ def gain_over_best(gains: Sequence[Interval], *, level: float = 0.95) -> Interva
         The coverage.
     """
     about = "gain of the run over the best single action"
-    if not all(gain.known for gain in gains):
-        note = "Some action could not be given to some units."
-        return unknown(about, level=level, note=note)
+    if lacking := [gain for gain in gains if not gain.known]:
+        return unknown(about, level=level, note=lacking[0].note)
     tail = (1 - level) / 2
     least = min(gains, key=lambda gain: gain.estimate)
     return Interval(

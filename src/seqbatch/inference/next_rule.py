@@ -16,6 +16,7 @@ from seqbatch.core.arrays import Bools, Integers
 from seqbatch.display import Table, shown
 from seqbatch.inference.intervals import Interval, interval_table, unknown
 from seqbatch.inference.model import Evidence
+from seqbatch.inference.pooling import EQUAL
 from seqbatch.inference.rows import Rows, Wave, pieces
 from seqbatch.inference.rule import GreedyRule
 from seqbatch.inference.scores import inverse_weights
@@ -142,6 +143,8 @@ def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
         return unknown(ABOUT, level=level, note=note)
     if not judged.supported.outcomes:
         return unknown(ABOUT, level=level, note="No outcome of the last wave came back.")
+    if summary.evidence.all_equal:
+        return unknown(ABOUT, level=level, note=EQUAL)
     made = estimate_tally(judged.supported, 0, about=ABOUT, arms=2, noise=summary.noise)
     return replace(made.interval(level), note=APPROXIMATE)
 

@@ -20,6 +20,7 @@ from seqbatch.inference.wave_estimate import WaveEstimate, estimate_wave
 #: Below this many effective outcomes in a wave, coverage has not been shown.
 ENOUGH = 30
 FEW = f"Fewer than {ENOUGH} effective outcomes in some wave: coverage is not shown for so few."
+EQUAL = "All outcomes so far are equal, so that nothing is known of their noise."
 NOTHING = "No wave has outcomes and a chance of every action compared."
 
 
@@ -123,8 +124,8 @@ def combined(
     """Return the weighted mean of the waves that say something."""
     used = [place for place, wave in enumerate(found) if wave is not None and weights[place] > 0]
     waves = [wave for place in used if (wave := found[place]) is not None]
-    if not waves:
-        return unknown(contrast.name, level=level, note=NOTHING)
+    if not waves or summaries[-1].evidence.all_equal:
+        return unknown(contrast.name, level=level, note=EQUAL if waves else NOTHING)
     share = np.array([weights[place] for place in used])
     share = share / share.sum()
     theta = np.array([wave.estimate for wave in waves])
