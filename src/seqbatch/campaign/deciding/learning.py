@@ -61,7 +61,7 @@ class News:
     @classmethod
     def since(cls, reader: Reader, event: int, *, until: int) -> "News":
         """Read what was recorded after one event, up to another."""
-        rows = Ledger.of(reader.outcome_chunks(after_event=event)).until(until)
+        rows = Ledger.of(reader.outcome_chunks(after_event=event, until_event=until))
         fresh, corrected = rows.split()
         before = np.full(len(corrected), np.nan)
         newest = np.zeros(len(corrected), dtype=np.int64)
@@ -88,7 +88,7 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         What became known since.
     """
     if news.loses_precision:
-        known = Ledger.of(reader.outcome_chunks()).known(at_event=news.until)
+        known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
         return relearned(now, reader, known, waves=now.wave)
     policy = now.made_policy()
     for chunk in _chunks_of(reader, now, news):

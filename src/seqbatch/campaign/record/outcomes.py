@@ -38,25 +38,22 @@ class Ledger:
             return cls(none, none, np.zeros(0), none)
         return cls(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
-    def known(self, *, at_event: int | None = None) -> "Ledger":
-        """Return one row a unit, by number: its newest version at an event, or now."""
-        rows = np.arange(len(self.numbers))
-        if at_event is not None:
-            rows = np.flatnonzero(self.events <= at_event)
+    def known(self) -> "Ledger":
+        """Return one row a unit, by number: its newest version."""
         # By unit and then by version: the last row of each unit is its newest.
-        order = rows[np.lexsort((self.versions[rows], self.numbers[rows]))]
+        order = np.lexsort((self.versions, self.numbers))
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
         last[:-1] = numbers[1:] != numbers[:-1]
         return self._take(order[last])
 
     def within(self, low: int, high: int) -> "Ledger":
-        """Return the rows of units numbered from low up to, not including, high."""
-        return self._take(np.flatnonzero((self.numbers >= low) & (self.numbers < high)))
+        """Return the rows of units numbered from low up to, not including, high.
 
-    def until(self, event: int) -> "Ledger":
-        """Return the rows that were recorded up to an event."""
-        return self._take(np.flatnonzero(self.events <= event))
+        The rows must be in the order of units, as :meth:`known` and :meth:`split` return them.
+        """
+        start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
+        return self._take(slice(start, stop))
 
     def split(self) -> tuple["Ledger", "Ledger"]:
         """Return the newest outcomes of units that had none before these rows, and of the others.
@@ -68,7 +65,7 @@ class Ledger:
         fresh = np.isin(newest.numbers, first)
         return newest._take(np.flatnonzero(fresh)), newest._take(np.flatnonzero(~fresh))
 
-    def _take(self, rows: Places) -> "Ledger":
+    def _take(self, rows: Places | slice) -> "Ledger":
         return Ledger(self.numbers[rows], self.versions[rows], self.values[rows], self.events[rows])
 
     def __len__(self) -> int:

@@ -68,7 +68,7 @@ def _plain(event: Any) -> dict[str, Any]:
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
     yield _nobody(now)
-    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
+    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence)).known()
     names = [action.name for action in now.actions]
     for chunk in reader.unit_chunks(given=True):
         if chunk.event > now.sequence:

@@ -138,7 +138,7 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 
 def _status(reader: Reader, now: Situation) -> Status:
-    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
+    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence)).known()
     sums: dict[int, _Sums] = {}
     made = []
     for chunk in reader.unit_chunks(given=True):
