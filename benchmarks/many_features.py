@@ -76,8 +76,6 @@ def measured() -> str:
         "twice": _timed(lambda: [np.linalg.eigh(sums.gram) for _ in range(2)]),
     }
     shares = {f"{what}_share": took / seconds["close"] for what, took in seconds.items()}
-    text = PAGE.format(
-        features=FEATURES, units=UNITS, actions=len(ACTIONS), **seconds, **shares
-    )
+    text = PAGE.format(features=FEATURES, units=UNITS, actions=len(ACTIONS), **seconds, **shares)
     print(text, flush=True)
     return text

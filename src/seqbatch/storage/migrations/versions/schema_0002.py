@@ -132,9 +132,9 @@ def upgrade() -> None:
         column("hash", text),
         sa.PrimaryKeyConstraint("campaign"),
     )
-    # A unit's chunk is found by its number, a wave's by its own, and what is new by the events since
-    # the last state. And with every event SQLite looks for rows that waited for it: without an
-    # index, in all of them.
+    # A unit's chunk is found by its number, a wave's chunks by the wave, and what is new by the
+    # events since the last state. And with every event SQLite looks for rows that waited for it:
+    # without an index, in all of them.
     op.create_index("unit_chunks_first", "unit_chunks", ["campaign", "first"])
     op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave"])
     op.create_index("unit_chunks_event", "unit_chunks", ["campaign", "event"])
