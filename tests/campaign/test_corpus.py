@@ -71,7 +71,8 @@ def stored():
 
 def matches(found, expected):
     if expected == MISSING:
-        return found is None or (isinstance(found, float) and math.isnan(found))
+        # A missing category is kept as the text of an empty cell.
+        return found in (None, "") or (isinstance(found, float) and math.isnan(found))
     if isinstance(expected, bool) or not isinstance(expected, int | float):
         return type(found) is type(expected) and found == expected
     return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-12)

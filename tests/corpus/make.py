@@ -94,7 +94,7 @@ def frames() -> None:
         "visits": pa.array([3, None, 8, 1, None, 5], pa.int64()),
         "basket": pa.array([12.5, 80.0, None, float("nan"), 33.25, 41.0], pa.float64()),
         "member": pa.array([True, None, False, True, False, None], pa.bool_()),
-        "city": pa.array(["Rome", None, "Oslo", "Rome", "Oslo", None], pa.string()),
+        "city": pa.array(["Rome", None, "Oslo", "Oslo", None, "Rome"], pa.string()),
     })  # fmt: skip
     _arrow("polars.arrow", {
         "user_id": pa.array([f"u{n}" for n in numbers], pa.large_string()),
@@ -109,7 +109,7 @@ def frames() -> None:
         "balance": pa.array([Decimal("10.50"), Decimal("-3.25"), Decimal("0.00"),
                              Decimal("1200.75"), Decimal("88.10"), Decimal("5.00")],
                             pa.decimal128(18, 2)),
-        "opened": pa.array(zone, pa.timestamp("us", tz="UTC")),
+        "created_at": pa.array(zone, pa.timestamp("us", tz="UTC")),
         "flag": pa.array([1, 0, 1, 1, 0, 0], pa.uint8()),
     })  # fmt: skip
     _arrow("half-floats.arrow", {
