@@ -136,7 +136,7 @@ def upgrade() -> None:
     # events since the last state. And with every event SQLite looks for rows that waited for it:
     # without an index, in all of them.
     op.create_index("unit_chunks_first", "unit_chunks", ["campaign", "first"])
-    op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave"])
+    op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave", "chunk"])
     op.create_index("unit_chunks_event", "unit_chunks", ["campaign", "event"])
     op.create_index("outcome_chunks_event", "outcome_chunks", ["campaign", "event"])
     for statement in _sqlite_rules() if sqlite else _postgres_rules():
