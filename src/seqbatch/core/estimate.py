@@ -113,7 +113,8 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
     # The inner `where` keeps zeros out of the division: NumPy would warn of them first.
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     projected = np.einsum("cji,cj->ci", vectors, moment)
-    return np.einsum("cij,cj->ci", vectors, inverse * projected)
+    shortest: Floats = np.einsum("cij,cj->ci", vectors, inverse * projected)
+    return shortest
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
