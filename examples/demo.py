@@ -11,16 +11,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from seqbatch.campaign import Campaign
 from seqbatch.datasets import MissingDatasetError
 from seqbatch.datasets.files import public
-from seqbatch.storage import open_store
 
 OUT = Path("out") / "demo"
 STORE = OUT / "campaigns.db"
@@ -140,24 +137,21 @@ def main() -> None:
     spec = SPEC.format(units=len(everyone), waves=WAVES, effect=EFFECT, noise=NOISE)
     (OUT / "spec.toml").write_text(spec, encoding="utf-8")
     print(spec)
+    units = OUT / "customers.csv"
+    everyone.drop("segment", "visit").write_csv(units)
+    campaign("validate", OUT / "spec.toml", units)
     campaign("create", OUT / "spec.toml")
-    sizes = Campaign.open("spring-mail", store=open_store(STORE)).situation().sizes
-    start = 0
-    for wave, end in enumerate(accumulate(sizes), start=1):
+    for wave in range(1, WAVES + 1):
         how = "at random" if wave == 1 else "by what the earlier waves taught, 10% at random"
-        say(f"Wave {wave}: {end - start:,} customers get their e-mail, {how}.")
-        units, answers, outcomes = (
-            OUT / f"{name}-{wave}.csv" for name in ("units", "assignments", "outcomes")
-        )
-        everyone[start:end].drop("segment", "visit").write_csv(units)
-        campaign("assign", "spring-mail", units, "--out", answers)
+        say(f"Wave {wave}: drawn from the list of everybody, who get their e-mail {how}.")
+        answers, outcomes = (OUT / f"{name}-{wave}.csv" for name in ("assignments", "outcomes"))
+        campaign("assign", "spring-mail", units, "--draw", "--out", answers)
         say("Two weeks later. The log knows who visited among those who got this very e-mail then:")
         given = pl.read_csv(answers, schema_overrides={"customer": pl.String})
         replayed = given.join(everyone, on="customer").filter(pl.col("action") == pl.col("segment"))
         replayed.select("customer", "visit").write_csv(outcomes)
         campaign("record", "spring-mail", outcomes)
         campaign("close", "spring-mail", "--wave", str(wave))
-        start = end
     say("Where it stands. Weighted means say what every customer's visit rate would be under each")
     print("# e-mail, by the logged probabilities; later waves give most customers what works.")
     campaign("status", "spring-mail")

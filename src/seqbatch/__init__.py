@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seqbatch import campaign as campaign
     from seqbatch import datasets as datasets
     from seqbatch import environments as environments
+    from seqbatch import inference as inference
     from seqbatch import lab as lab
     from seqbatch import planning as planning
     from seqbatch import simulation as simulation
@@ -36,7 +37,9 @@ __all__ = [
 
 #: Imported when first asked for, since some take a while and some need an extra to be installed;
 #: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
-ROOMS = ("campaign", "datasets", "environments", "lab", "planning", "simulation", "storage")
+ROOMS = (
+    "campaign", "datasets", "environments", "inference", "lab", "planning", "simulation", "storage",
+)  # fmt: skip
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these

@@ -21,6 +21,9 @@ Catch :class:`SeqbatchError` to catch all of them. A call that raises changes no
 but for OutputError, which says what was done.
 """
 
+from functools import partial
+from typing import Any
+
 
 class SeqbatchError(Exception):
     """Base of every error that seqbatch raises on purpose."""
@@ -74,41 +77,48 @@ class InvalidSpecError(CampaignError, ValueError):
 
 
 class InvalidFileError(CampaignError, ValueError):
-    """A file that breaks rules: every problem has its row, its column and the reason.
+    """A file that breaks rules: every problem has its line, its column and the reason.
 
     Parameters
     ----------
     name
         The file, as the caller wrote it.
     problems
-        (row, column, reason) of each; the first row of data is 1, and 0 stands for the header.
+        (place, column, reason) of each; 0 stands for the header.
     consequence
         What was not done because of them.
+    place
+        What places count: lines of the file, the header being the first, or rows of data.
     """
 
     SHOWN = 20
 
     def __init__(
-        self, name: str, problems: list[tuple[int, str, str]], consequence: str = ""
+        self,
+        name: str,
+        problems: list[tuple[int, str, str]],
+        consequence: str = "",
+        *,
+        place: str = "row",
     ) -> None:
         self.name = name
+        self.place = place
         self.problems = problems
         self.consequence = consequence
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
         lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
         for row, column, reason in problems[: self.SHOWN]:
             # A problem of the whole file has neither a row nor a column.
-            places = [f"row {row:,}" if row else "header"] if row or column else []
+            places = [f"{place} {row:,}" if row else "header"] if row or column else []
             places += [f"column {column!r}"] if column else []
             lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
         if len(problems) > self.SHOWN:
             lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
         super().__init__("\n".join(lines))
 
-    def __reduce__(
-        self,
-    ) -> tuple[type["InvalidFileError"], tuple[str, list[tuple[int, str, str]], str]]:
-        return type(self), (self.name, self.problems, self.consequence)
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(type(self), place=self.place)
+        return made, (self.name, self.problems, self.consequence)
 
 
 class CampaignStateError(CampaignError, RuntimeError):

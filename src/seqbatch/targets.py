@@ -59,7 +59,7 @@ def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> 
     if found.exists() and not found.is_file():
         raise InvalidArgumentError(name, "a plain file", f"{path}, a device, pipe or socket")
     if found.exists() and not force:
-        advice = "Choose another name, or overwrite it (force)."
+        advice = "Choose another name, or overwrite it (force=True)."
         raise InvalidArgumentError(name, "a new file", f"{path}, which exists", advice)
 
 

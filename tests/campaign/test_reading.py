@@ -21,6 +21,8 @@ from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 
 HEADER = "id,age,spend,zip,city\n"
+NUMBER = 'missing = "median" (or "mean", or a number) would accept it'
+CATEGORY = 'missing = "level" would accept it'
 GOOD = "a1,30,5,urban,x\n"
 
 
@@ -48,22 +50,22 @@ def refused(campaign, path):
     ("id,age,spend,zip,city,age\n" + "a,1,2,urban,x,3\n",
      (0, "age", "the header names this column more than once")),
     (HEADER + GOOD + "a2,NaN,5,urban,x\n",
-     (2, "age", "must be finite and below 1e+30 in size; received nan")),
+     (3, "age", f"is missing; {NUMBER}")),
     (HEADER + GOOD + "a2,inf,5,urban,x\n",
-     (2, "age", "must be finite and below 1e+30 in size; received inf")),
+     (3, "age", "must be finite and below 1e+30 in size; received inf")),
     (HEADER + "a2,1e300,5,urban,x\n",
-     (1, "age", "must be finite and below 1e+30 in size; received 1e+300")),
-    (HEADER + "a2,thirty,5,urban,x\n", (1, "age", "must be a number; received 'thirty'")),
-    (HEADER + "a2,,5,urban,x\n", (1, "age", "is missing")),
+     (2, "age", "must be finite and below 1e+30 in size; received 1e+300")),
+    (HEADER + "a2,thirty,5,urban,x\n", (2, "age", "must be a number; received 'thirty'")),
+    (HEADER + "a2,,5,urban,x\n", (2, "age", f"is missing; {NUMBER}")),
     (HEADER + "a2,1,5,suburban,x\n",
-     (1, "zip", "must be one of urban, rural; received 'suburban'")),
-    (HEADER + "a2,1,5,,x\n", (1, "zip", "is missing")),
-    (HEADER + ",1,5,urban,x\n", (1, "id", "is missing")),
-    (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (3, "id", "repeats the id 'a1' of row 1")),
-    (HEADER + GOOD + "a2,1,5,urban\n", (2, "", "the row has 4 cells, the header 5")),
-    (HEADER + "a\0b,1,5,urban,x\n", (1, "id", "must not hold a NUL character")),
+     (2, "zip", "must be one of urban, rural; received 'suburban'; other = true would accept it")),
+    (HEADER + "a2,1,5,,x\n", (2, "zip", f"is missing; {CATEGORY}")),
+    (HEADER + ",1,5,urban,x\n", (2, "id", "is missing")),
+    (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (4, "id", "repeats the id 'a1' of line 2")),
+    (HEADER + GOOD + "a2,1,5,urban\n", (3, "", "the row has 4 cells, the header 5")),
+    (HEADER + "a\0b,1,5,urban,x\n", (2, "id", "must not hold a NUL character")),
 ])  # fmt: skip
-def test_a_bad_file_names_row_column_and_reason(campaign, tmp_path, text, problem):
+def test_a_bad_file_names_line_column_and_reason(campaign, tmp_path, text, problem):
     path = tmp_path / "units.csv"
     path.write_text(text, encoding="utf-8", newline="")
     error = refused(campaign, path)
@@ -71,13 +73,13 @@ def test_a_bad_file_names_row_column_and_reason(campaign, tmp_path, text, proble
     assert error.problems[0][2] in str(error)
 
 
-def test_rows_after_a_ragged_one_keep_their_numbers(campaign, tmp_path):
+def test_rows_after_a_ragged_one_keep_their_lines(campaign, tmp_path):
     path = tmp_path / "units.csv"
     lines = [GOOD, "a2,1\n", "a3,1,2\n", "a4,x,5,urban,x\n", "a5\n", "a6,1,5,urban,x,y\n",
              "a7,y,5,urban,x\n"]  # fmt: skip
     path.write_text(HEADER + "".join(lines), encoding="utf-8")
-    assert [(row, column) for row, column, _ in refused(campaign, path).problems] == [
-        (2, ""), (3, ""), (4, "age"), (5, ""), (6, ""), (7, "age"),
+    assert [(line, column) for line, column, _ in refused(campaign, path).problems] == [
+        (3, ""), (4, ""), (5, "age"), (6, ""), (7, ""), (8, "age"),
     ]  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def test_all_problems_are_listed_and_twenty_shown(campaign, tmp_path):
     assert len(error.problems) == 150
     assert "150 problems; nothing was assigned" in str(error)
     assert "... and 130 more" in str(error)
-    assert error.problems[0] == (1, "age", "must be a number; received 'x'")
+    assert error.problems[0] == (2, "age", "must be a number; received 'x'")
 
 
 def test_files_that_only_look_odd(campaign, tmp_path):
@@ -171,9 +173,9 @@ def test_dictionaries_booleans_and_whole_numbers(campaign):
 @pytest.mark.parametrize(("column", "values", "reason"), [
     ("id", pa.array([1.5, 2.5]), "must be text or whole numbers; received double"),
     ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
-    ("age", pa.array([1.0, None]), "is missing"),
+    ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
     ("zip", pa.array([1.5, 2.5]), "must be text, whole numbers or booleans; received double"),
-    ("zip", pa.array(["urban", None]), "is missing"),
+    ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
 ])  # fmt: skip
 def test_columns_of_the_wrong_type(campaign, column, values, reason):
     frame = units(2).to_arrow()
@@ -198,15 +200,15 @@ def test_files_that_cannot_be(campaign, tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 not really")
     assert "cannot be read as parquet" in str(refused(campaign, broken))
-    latin = tmp_path / "latin.csv"
-    latin.write_bytes(HEADER.encode() + "é,1,2,urban,x\n".encode("latin-1"))
-    assert "cannot be read as csv" in str(refused(campaign, latin))
+    mixed = tmp_path / "mixed.csv"
+    mixed.write_bytes(HEADER.encode() + "é,1,2,urban,ö\n".encode() + b"\xe9,1,2,urban,x\n")
+    assert "cannot be read as csv: it is UTF-8 but for 1 bytes" in str(refused(campaign, mixed))
 
 
 def test_an_unseen_category_may_be_another_level(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
-    frame = units(3).with_columns(zip=pl.Series(["urban", "moon", None]))
+    frame = units(3).with_columns(zip=pl.Series(["urban", "moon", "sun"]))
     table = campaign.assign(frame).table
     assert "zip=other" in campaign.situation().encoder().names
     campaign.record(outcomes(table))
@@ -229,7 +231,7 @@ def test_a_level_may_be_called_other(tmp_path):
     categorical = {"zip": ["urban", "other"]}
     campaign = created(store, on_unseen_category="other", features={"categorical": categorical})
     assert campaign.situation().encoder().names == ("intercept", "zip=urban", "zip=other")
-    frame = units(3).with_columns(zip=pl.Series(["other", "moon", None]))
+    frame = units(3).with_columns(zip=pl.Series(["other", "moon", "sun"]))
     campaign.assign(frame)
     assert campaign.verify().sound
     store.close()
@@ -246,7 +248,7 @@ def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
         campaign.close()
     notes = " ".join(campaign.status().notes)
     assert "column spend was constant in the first wave" in notes
-    assert "determine 2 of 4 directions of the model of none, mail, call" in notes
+    assert "determine 2 of the 3 directions of the model of none, mail, call" in notes
     assert campaign.verify().sound
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
     assert last["call"] > 120

@@ -48,7 +48,8 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     assert held[6] == ("conflict", "the unit has the outcome 1.25 already; received 1.5")
     assert held[7] == ("quarantined", "no such unit in this campaign")
     assert held[8] == ("quarantined", "visit must be between -10 and 10; received 11")
-    assert held[9][1].startswith("visit must be finite")
+    assert held[9] == ("quarantined", "visit is missing")
+    assert held[10][1].startswith("visit must be finite")
     assert held[11] == ("quarantined", "visit is missing")
     assert held[12] == ("quarantined", "visit must be a number; received 'yes'")
     assert held[13] == ("quarantined", "id is missing")
@@ -255,7 +256,7 @@ def test_a_reward_column_without_a_value_is_held_whole(store):
     nothing = pl.Series([None] * 300, dtype=pl.Null)
     result = campaign.record(pl.DataFrame({"id": rows["id"], "visit": nothing}))
     assert counts(result) == (0, 0, 0, 300)
-    assert result.held[-1][3].startswith("visit must be numbers; received")
+    assert result.held[-1][3] == "visit is missing"
 
 
 def test_outcome_ids_of_the_wrong_type_are_held_whole(store):

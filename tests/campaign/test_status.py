@@ -58,7 +58,7 @@ def test_actions_that_were_added_later_had_no_chance(base):
 
 
 def test_one_outcome_has_no_error(base, tmp_path):
-    campaign = small(base, control="a")
+    campaign = small(base, control="a", floor=0.01)
     table = campaign.assign(units(300)).table
     first = {action: unit for unit, action in zip(*(table[c].to_pylist() for c in ("id", "action")),
                                                   strict=True)}  # fmt: skip

@@ -165,9 +165,9 @@ def test_rows_that_only_an_index_has_are_named(sound, tmp_path):
     shutil.copyfile(sound, path)
     raw = sqlite3.connect(path)
     raw.execute("INSERT INTO assignments VALUES (1, 'stranger', 560)")
-    # A second version of one unit's outcome, and first ones of units that have none.
-    rows = [(9, 2), *((number, 1) for number in range(500, 530))]
-    raw.executemany("INSERT INTO outcomes VALUES (1, ?, ?, 0.25, 5)", rows)
+    # A second version of one unit's outcome, another's absence, and first ones of those without.
+    rows = [(9, 2), (10, 0), *((number, 1) for number in range(500, 530))]
+    raw.executemany("INSERT INTO outcomes VALUES (1, ?, ?, 0.25, x'', 5)", rows)
     raw.commit()
     raw.close()
     store = open_store(path)
@@ -176,6 +176,7 @@ def test_rows_that_only_an_index_has_are_named(sound, tmp_path):
     said = "0.25 of event 5 is in the index but was never recorded"
     assert "index, unit 'stranger': is in the index but was never assigned" in found
     assert f"index, outcome of unit number 9, version 2: {said}" in found
+    assert f"index, outcome of unit number 10, version 0: {said}" in found
     assert f"index, outcome of unit number 500, version 1: {said}" in found
     assert sum(said in text for text in found) == 20
 

@@ -94,6 +94,25 @@ def test_a_whole_campaign(folder):
     assert folder.exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_values_beyond_the_first_wave_are_counted():
+    run("create", "spec.toml")
+    assert "Clipped" not in run("assign", "spring", "units.csv", "--out", "a1.csv").stdout
+    wave(1)
+    run("record", "spring", "o1.csv")
+    run("close", "spring")
+    more = units(40, start=60).with_columns(age=pl.Series([1e9] + [40.0] * 39))
+    more[:20].write_csv("some.csv")
+    more.write_csv("more.csv")
+    shown = run("assign", "spring", "some.csv", "--out", "some.out.csv").stdout
+    line = "Clipped to the bounds of the first wave or the declared range: age 1"
+    assert f"{line}." in shown.splitlines()
+    # Units that had their answer are not counted again.
+    assert said("assign", "spring", "more.csv", "--out", "a2.csv")["clipped"] == {}
+    assert said("status", "spring")["clipped"] == {"age": 1}
+    assert f"{line} so far." in " ".join(run("status", "spring").stdout.split())
+
+
 def test_exit_codes(folder):
     run("status", "spring", code=2)
     run("create", "spec.toml")
@@ -104,7 +123,7 @@ def test_exit_codes(folder):
     Path("bad.csv").write_text("id,age\na,x\nb,1\na,2\n", encoding="utf-8")
     result = said("assign", "spring", "bad.csv", "--out", "a.csv", code=2)
     assert result["problems"] == [
-        {"row": 1, "column": "age", "reason": "must be a number; received 'x'"}
+        {"line": 2, "column": "age", "reason": "must be a number; received 'x'"}
     ]
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
@@ -144,6 +163,27 @@ def test_init_amend_abort(folder):
     run("abort", "two", "--reason", "enough")
     assert said("status", "two")["condition"] == "aborted"
     assert "was aborted" in run("assign", "two", "units.csv", "--out", "x.csv", code=3).stderr
+    assert folder.exists()
+
+
+def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
+    Path("messy.csv").write_text(
+        'customer,spend,revenue\n01,"1,50",1\n02,"2,75",0\n03,"7,00",5\n', encoding="utf-8"
+    )
+    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--reward",
+             "visit", "--waves", "1", "--name", "messy", "--out", "a spec.toml", "--force",
+             )  # fmt: skip
+    shown = run(*words).stdout
+    assert "decimal comma" in shown
+    assert "Look first at revenue." in shown
+    assert "Next: seqbatch campaign validate 'a spec.toml' messy.csv" in shown
+    found = said(*words)
+    assert (found["unit"], found["sizes"]) == (["customer"], [3])
+    assert [column["became"] for column in found["columns"]] == ["unit", "numeric", "question"]
+    assert found["next"] == "seqbatch campaign create 'a spec.toml'"
+    run("create", "a spec.toml")
+    run("assign", "messy", "messy.csv", "--out", "x.csv")
+    assert "control must be one of" in run("init", "--control", "z", "--force", code=2).stderr
     assert folder.exists()
 
 
@@ -316,3 +356,51 @@ def test_the_control_is_marked(folder):
     assert "Missing outcomes: too few are missing, or too few came," in run(
         "close", "spring"
     ).stdout.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_shop_that_exports_buyers_only():
+    Path("shop.toml").write_text(SHOP, encoding="utf-8")
+    rows = [f"{number:03d},w1,30" for number in range(20)]
+    Path("shop.csv").write_text("\n".join(["customer,week,age", *rows]), encoding="utf-8")
+    run("create", "shop.toml")
+    run("assign", "shop", "shop.csv", "--out", "a.csv")
+    orders = [f"{number:03d},w1,{9 + number},1,1" for number in range(6)]
+    lines = ["customer,week,revenue,returned,left", *orders, "x,w1,1,0,0", "y,w1,1,0,0"]
+    Path("orders.csv").write_text("\n".join(lines), encoding="utf-8")
+    shown = run("record", "shop", "orders.csv", code=1).stdout
+    assert "Held rows by reason" in shown
+    assert said("record", "shop", "orders.csv", code=1)["reasons"] == [
+        {"verdict": "quarantined", "reason": "no such unit in this campaign", "rows": 2}
+    ]
+    assert "buyers only" in run("close", "shop", code=3).stderr
+    assert "counts as 0" in run("amend", "shop", "--absent", "0", "--reason", "no row").stdout
+    shown = run("close", "shop").stdout
+    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "VIOLATED" in shown
+    shown = run("status", "shop").stdout
+    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "Observed (reward in EUR)" in shown
+    assert "Guardrail VIOLATED: left of" in shown
+    assert said("status", "shop")["waves"][0]["absent"] == 14
+    run("verify", "shop")
+
+
+SHOP = """
+name = "shop"
+unit = ["customer", "week"]
+cluster = "customer"
+actions = ["none", {name = "call", cost = 0.4}]
+randomised = 1
+[reward]
+sum = {revenue = 1.0, returned = -0.5}
+unit = "EUR"
+[[metrics]]
+column = "left"
+direction = "min"
+guardrail = 0.02
+[features.numeric]
+age = "raw"
+[grid]
+sizes = [20, 20]
+"""

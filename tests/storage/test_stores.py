@@ -3,12 +3,20 @@
 import re
 import sqlite3
 from dataclasses import replace
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, StateRecord, UnitChunk
+from seqbatch.campaign.record.store import (
+    Event,
+    Fold,
+    OutcomeChunk,
+    StateRecord,
+    Tombstone,
+    UnitChunk,
+)
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.migrating import KNOWN
@@ -22,6 +30,10 @@ EVENT = Event(
 UNITS = UnitChunk(
     chunk=0, event=2, wave=1, first=0, count=3, given=b"\x00given", decided=b"\xffdecided", hash="u"
 )
+TOMBSTONE = Tombstone(
+    campaign=0, name="two", events=1, units=0, last="h1", at="2030-01-01T00:00:00+00:00", who="ann",
+    why="é", previous="", hash="t",
+)  # fmt: skip
 IDS = ["007", "7", " a b\tü\n'"]
 
 
@@ -72,22 +84,28 @@ def test_outcomes_have_versions(store):
     with_units(store)
     chunk = OutcomeChunk(chunk=0, event=3, count=2, rows=b"rows", hash="o")
     with store.change("one") as change:
-        change.add_outcomes(chunk, np.array([2, 0]), np.array([1, 1]), np.array([0.1, 1e-300]))
+        cells = np.array([[0.1, 7.0, np.nan], [1e-300, -0.0, 2.0]])
+        change.add_outcomes(chunk, np.array([2, 0]), np.array([1, 1]), cells)
         add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
     with store.change("one") as change:
         newer = replace(chunk, chunk=1, event=4)
-        change.add_outcomes(newer, np.array([2]), np.array([2]), np.array([-5.5]))
+        change.add_outcomes(newer, np.array([2]), np.array([2]), np.array([[-5.5, 1.0, 3.0]]))
         add_event(change, replace(EVENT, sequence=4, previous="h3", hash="h4"))
     with store.read("one") as reader:
         versions, values = reader.outcomes(np.array([0, 1, 2, 99]))
         assert versions.tolist() == [1, 0, 2, 0]
-        assert values[[0, 2]].tolist() == [1e-300, -5.5]
+        assert values[[0, 2]].tolist() == [[1e-300], [-5.5]]
         assert np.isnan(values[[1, 3]]).all()
         assert list(reader.outcome_chunks()) == [chunk, newer]
         assert [c.chunk for c in reader.outcome_chunks(after_event=3)] == [1]
         assert sorted(reader.outcome_versions(np.array([2, 1]))) == [
-            (2, 1, 0.1, 3), (2, 2, -5.5, 4),
+            (2, 1, (0.1, 7.0, ANY), 3), (2, 2, (-5.5, 1.0, 3.0), 4),
         ]  # fmt: skip
+        _, cells = reader.outcomes(np.array([2, 0]), parts=2)
+        assert cells.tolist() == [[-5.5, 1.0, 3.0], [1e-300, 0.0, 2.0]]
+        first = next(row for row in reader.outcome_versions(np.array([2])) if row[1] == 1)
+        assert first[2][:2] == (0.1, 7.0)
+        assert np.isnan(first[2][2])
         assert reader.index_sizes() == (3, 3, 0)
 
 
@@ -180,15 +198,20 @@ def test_tables_are_append_only(store, table):
     with_units(store)
     chunk = OutcomeChunk(chunk=0, event=3, count=1, rows=b"rows", hash="o")
     with store.change("one") as change:
-        change.add_outcomes(chunk, np.array([0]), np.array([1]), np.array([0.1]))
+        change.add_outcomes(chunk, np.array([0]), np.array([1]), np.array([[0.1]]))
         change.add_owners(["x"], np.array([0]))
         add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    begun(store, "two")
+    with store.change("two") as change:
+        change.bury(replace(TOMBSTONE, campaign=change.number))
     column = next(iter(metadata.tables[table].c)).name
     statements = [f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"]
     if store._engine.dialect.name == "sqlite":
         statements.append(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
     for statement in statements:
-        with pytest.raises(sa.exc.DBAPIError, match="append-only"), store._engine.begin() as raw:
+        # What other rows point to is refused for that, too.
+        refused = pytest.raises(sa.exc.DBAPIError, match=r"append-only|is still referenced")
+        with refused, store._engine.begin() as raw:
             raw.execute(sa.text(statement))
 
 
@@ -207,7 +230,7 @@ def test_a_newer_schema_is_refused_untouched(store, store_url, tmp_path):
     with store._engine.begin() as raw:
         raw.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     before = (tmp_path / "campaigns.db").read_bytes() if "://" not in store_url else b""
-    with pytest.raises(StoreError, match=rf"schema 9999, which this .* knows {KNOWN[-1]}"):
+    with pytest.raises(StoreError, match=f"schema 9999, which this .* knows {', '.join(KNOWN)}"):
         open_store(store_url)
     if before:
         assert (tmp_path / "campaigns.db").read_bytes() == before

@@ -4,8 +4,12 @@ from seqbatch.campaign.campaign import Campaign
 from seqbatch.campaign.steps.assigning import Assigned
 from seqbatch.campaign.steps.closing import Closed
 from seqbatch.campaign.steps.recording import Recorded
+from seqbatch.campaign.steps.validating import Validated, validate
 from seqbatch.campaign.views.sealing import Seal
 from seqbatch.campaign.views.status import Status
 from seqbatch.campaign.views.verifying import Verified
 
-__all__ = ["Assigned", "Campaign", "Closed", "Recorded", "Seal", "Status", "Verified"]
+__all__ = [
+    "Assigned", "Campaign", "Closed", "Recorded", "Seal", "Status", "Validated", "Verified",
+    "validate",
+]  # fmt: skip

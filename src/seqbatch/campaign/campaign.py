@@ -8,14 +8,16 @@ from typing import Any
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.steps.amending import abort, amend
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
+from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
+from seqbatch.campaign.views.next_step import Step, next_step
 from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
@@ -73,7 +75,7 @@ class Campaign:
     >>> campaign.status()
     <Status of spring: wave 2 of 2, room for 4 more units; 4 units, 4 outcomes; 4 events>
     >>> campaign.status().waves[0]
-    Wave(wave=1, size=4, assigned=4, observed=4, closed=True)
+    Wave(wave=1, size=4, assigned=4, observed=4, closed=True, absent=0)
     >>> folder.cleanup()
     """
 
@@ -158,6 +160,11 @@ class Campaign:
     def status(self, *, at_event: int | None = None) -> Status:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
+
+    @naming_damage
+    def next_step(self) -> Step:
+        """Return which call comes next: assign, record, close, or report where no wave is open."""
+        return next_step(self.store, self.name)
 
     @naming_damage
     def verify(
@@ -265,6 +272,7 @@ class Campaign:
         out: str | Path | None = None,
         partial: bool = False,
         rest: str | Path | None = None,
+        draw: bool = False,
         file_format: str | None = None,
         out_format: str | None = None,
         force: bool = False,
@@ -280,6 +288,10 @@ class Campaign:
             Where the answers go; they are in the result where None.
         partial, rest
             Take the first units that fit, and write the others to `rest`, with all their columns.
+        draw
+            Draw the wave's units from a list of everybody, whatever its order. The answers hold the
+            open wave's units alone; those of earlier waves are counted and passed over, so that
+            the same list can be handed over for every wave.
         file_format, out_format
             The files' formats, where their names do not say them.
         force
@@ -305,6 +317,7 @@ class Campaign:
             units,
             out=out,
             partial=partial,
+            draw=draw,
             rest=rest,
             file_format=file_format,
             out_format=out_format,
@@ -387,6 +400,9 @@ class Campaign:
         add: list[str | Mapping[str, Any]] | None = None,
         retire: list[str] | None = None,
         floor: float | None = None,
+        absent: float | None = None,
+        after: str | None = None,
+        force: bool = False,
     ) -> Event:
         """Change the campaign between two waves; what was assigned stays as it is.
 
@@ -404,6 +420,12 @@ class Campaign:
             Actions that no unit gets from now on.
         floor
             The least probability of each action from now on.
+        absent, after
+            What a unit without an outcome counts as when its wave is closed, from the open wave on,
+            and how long after its assignment at the earliest. This alone may also be changed within
+            a wave.
+        force
+            Amend even though no unit is then sure to get the control.
         """
         return amend(
             self.store,
@@ -415,9 +437,20 @@ class Campaign:
             add=add or (),
             retire=retire or [],
             floor=floor,
+            absent=absent,
+            after=after,
+            force=force,
         )
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; outcomes may still be recorded, nothing is assigned any more."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def delete(self, *, reason: str) -> Tombstone:
+        """Delete a campaign that has no outcomes on record; its name is free again.
+
+        Everything goes but a tombstone: the name, the hash of the last event, who, when and why.
+        """
+        return delete(self.store, self.name, self._logbook, why=reason)

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import campaign_views
+from seqbatch.cli import campaign_before_after
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -28,6 +28,7 @@ from seqbatch.cli.console import (
 from seqbatch.cli.plan import plan
 from seqbatch.display import Table
 from seqbatch.environments.linear import LinearEnvironment
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import registry
 
@@ -37,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(campaign_views.app, name="campaign")
+app.add_typer(campaign_before_after.app, name="campaign")
 
 
 def _version(wanted: bool) -> None:
@@ -100,6 +101,12 @@ def grid(
     Example: seqbatch grid --units 50000 --dim 10 --batches 3
     """
     with kindly():
+        if kind == "explicit":
+            raise InvalidArgumentError(
+                "kind", "uniform, online, minimax, sparse or geometric", repr(kind),
+                "The ends of an explicit grid are given, and there is nothing to compute: in "
+                "Python, grids.explicit([1000, 3000]).",
+            )  # fmt: skip
         number: int | str = int(batches) if batches.isdigit() else batches
         made = GridRule(kind=kind, batches=number, scale=scale).grid(units, dim)
         [table] = made.tables()

@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import FOUND, Json, counting, dump, kindly, say, show
+from seqbatch.cli.console import (
+    FOUND,
+    Json,
+    Visible,
+    counting,
+    dump,
+    kindly,
+    say,
+    say_next,
+    show,
+)
+from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import Table, counted
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
-    from seqbatch.campaign import Campaign, Closed
+    from seqbatch.campaign import Assigned, Campaign, Closed
     from seqbatch.campaign.deciding.balance import ChiSquare
 
-app = typer.Typer(help="Run a real experiment in waves.", no_args_is_help=True)
+app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Where = Annotated[
@@ -36,7 +47,6 @@ Format = Annotated[
     typer.Option("--format", help="csv, parquet or arrow, if the file name does not tell."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
-STORE = "campaigns.db"
 
 
 @contextmanager
@@ -73,12 +83,13 @@ def create(
         declared = prepare(spec)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, who=who)
-        now = campaign.situation()
+        now, then = campaign.situation(), next_command(campaign, store)
         # The label hides the password of a database.
         label = base.label
         base.close()
     if as_json:
-        dump({"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy})
+        made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
+        dump({**made, "next": then})
         return
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -87,11 +98,15 @@ def create(
     say(f"Policy {registry.text(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
+        from seqbatch.campaign.views.words import measured
+
+        scale = f"{now.policy['scale']:g}"
         say(
-            f"No reward.range was declared: scale {now.policy['scale']:g} is assumed for the noise "
-            "of outcomes. Declare the range, or a policy with its scale, where that is wrong."
+            f"No reward.range was declared: scale {measured(scale, now.spec.reward.unit)} is "
+            "assumed for the noise of outcomes. Declare the range, or a policy with its scale, "
+            "where that is wrong."
         )
-    say(f"Next: seqbatch campaign assign {now.name} units.csv --out assignments.csv")
+    say_next(then)
 
 
 @app.command()
@@ -101,6 +116,9 @@ def assign(
     out: Annotated[str, typer.Option(help="Where the answers go, or - for standard output.")],
     partial: Annotated[
         bool, typer.Option("--partial", help="Take the first units that fit.")
+    ] = False,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Draw the wave from this list of everybody.")
     ] = False,
     rest: Annotated[
         str | None, typer.Option(help="Where the units go that do not fit (with --partial).")
@@ -126,15 +144,18 @@ def assign(
             units,
             out=out,
             partial=partial,
+            draw=draw,
             rest=rest,
             file_format=file_format,
             out_format=out_format,
             force=force,
             report=report,
         )
+        then = next_command(campaign, store)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
+    plain["next"] = then
     if as_json:
         if out == "-":
             dump(plain, to_errors=True)
@@ -150,12 +171,30 @@ def assign(
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
         lines.append(f"{shares}; {result.randomised:,} of them randomised.")
-    if result.left_over:
+    if result.clipped:
+        from seqbatch.campaign.views.words import clipped_text
+
+        lines.append(f"{clipped_text(result.clipped)}.")
+    if draw:
+        lines.append(_draw_text(result))
+    elif result.left_over:
         lines.append(f"{result.left_over:,} units did not fit in this wave; written to {rest}.")
     if result.left:
         lines.append(f"The wave has room for {result.left:,} more.")
     for line in lines:
         say(line, to_errors=out == "-")
+    say_next(then, to_errors=out == "-")
+
+
+def _draw_text(result: "Assigned") -> str:
+    if result.left == 0 and not result.assigned:
+        return f"Wave {result.wave} has its units already; close it before the next is drawn."
+    said = f"{result.assigned:,} of {result.drawn_from:,} drawn"
+    if result.left_over:
+        said += f"; {result.left_over:,} left for later waves"
+    if result.earlier:
+        said += f"; {result.earlier:,} were assigned in earlier waves and are not in this file"
+    return f"{said}."
 
 
 @app.command()
@@ -180,10 +219,15 @@ def record(
             outcomes, correct=correct, reason=reason, file_format=file_format, report=report
         )
         goes_on = campaign.situation().condition == "open"
+        then = next_command(campaign, store)
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
         held = [dict(zip(keys, row, strict=True)) for row in result.held]
-        dump({**asdict(result), "held": held})
+        why = [
+            {"verdict": verdict, "reason": reason, "rows": count}
+            for verdict, reason, count in result.reasons
+        ]
+        dump({**asdict(result), "held": held, "reasons": why, "next": then})
     else:
         say(
             f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
@@ -198,9 +242,12 @@ def record(
             )
             say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
+            kinds = ("verdict", "reason", "rows")
+            show(Table("Held rows by reason", kinds, result.reasons, words=kinds[:2]))
             columns = ("line", "unit", "verdict", "reason")
             title = "Held rows (the first ones)"
             show(Table(title, columns, result.held, words=columns[1:], keys=2))
+        say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
 
@@ -228,25 +275,43 @@ def close(
     """
     with opened(name, store, who, as_json) as campaign:
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
+        then = next_command(campaign, store)
     if as_json:
-        dump(asdict(result))
+        dump({**asdict(result), "next": then})
     else:
         _show_closed(result)
+        say_next(then)
 
 
 def _show_closed(result: "Closed") -> None:
+    from seqbatch.campaign.views.words import absences, metrics_table, violations
+
     rows: list[list[Any]] = []
+    counts = result.absent_value is not None
     for action, units in result.assigned.items():
-        seen = result.observed[action]
-        missing = f"{1 - seen / units:.1%}" if units else ""
-        rows.append([action, units, f"{result.expected[action]:,.1f}", seen, missing])
-    columns = ("action", "units", "expected", "outcomes", "missing")
+        seen, absent = result.observed[action], result.absent[action]
+        missing = f"{1 - (seen + absent) / units:.1%}" if units else ""
+        beside = [absent] if counts else []
+        rows.append([action, units, f"{result.expected[action]:,.1f}", seen, *beside, missing])
+    absent_column = ("absent",) if counts else ()
+    columns = ("action", "units", "expected", "outcomes", *absent_column, "missing")
     title = f"Wave {result.wave} closed (event {result.event})"
     show(Table(title, columns, rows, words=("action",)))
+    if counts:
+        recorded, absent = sum(result.observed.values()), sum(result.absent.values())
+        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.unit)}.")
+    if result.absent_earlier:
+        say(f"{result.absent_earlier:,} units of earlier waves count as absent from now on.")
+    if result.metrics:
+        show(metrics_table(result.metrics))
+    for violation in violations(result.metrics):
+        say(violation)
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
         say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
+    if result.replaced:
+        say(f"{result.replaced:,} late outcomes replaced what absent units had counted as.")
     if result.corrected:
         say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
     for note in result.notes:
@@ -287,22 +352,53 @@ def init(
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    actions: Annotated[
+        str, typer.Option(help="What can be done to a unit, parted by commas.")
+    ] = "nothing,offer A,offer B",
+    control: Annotated[
+        str | None,
+        typer.Option(help="The action that others are compared with (default: the first)."),
+    ] = None,
+    reward: Annotated[
+        str, typer.Option(help="The column of the outcome file to learn from.")
+    ] = "outcome",
+    waves: Annotated[
+        int | None, typer.Option(help="How many waves (default: 3, or by plan).")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Let the planner find the sizes.")] = False,
+    total: Annotated[
+        int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
+    ] = None,
     file_format: Format = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec to start from.
+    """Write a commented spec that a file of units can use as it is.
 
-    Example: seqbatch campaign init units.csv --out spec.toml
+    Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign.design.template import write_spec
 
-        write_spec(out, units, name=name, file_format=file_format, force=force)
+        made = write_spec(
+            out, units, file_format=file_format, force=force, name=name, control=control,
+            actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
+            units_in_all=total, plan=plan,
+        )  # fmt: skip
+    files = [] if units is None or units == "-" else [units]
+    then = command("validate", str(out), *files, store=STORE)
     if as_json:
-        dump({"out": str(out)})
-    else:
-        say(f"Wrote {out}. Edit it, then: seqbatch campaign create {out}")
+        columns = [asdict(column) for column in made.draft.columns]
+        unit, sizes = list(made.draft.unit), list(made.sizes)
+        dump({"out": str(out), "unit": unit, "sizes": sizes, "columns": columns, "next": then})
+        return
+    if made.draft.origin:
+        title = f"What became of the columns of {made.draft.origin}"
+        rows = [(each.column, each.became, each.why) for each in made.draft.columns]
+        show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
+    unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
+    say(f"Wrote {out}.{f' Look first at {unsure}.' if unsure else ''}")
+    say_next(then)
 
 
 @app.command()
@@ -318,6 +414,15 @@ def amend(
     ] = None,
     retire: Annotated[list[str] | None, typer.Option(help="An action to retire.")] = None,
     floor: Annotated[float | None, typer.Option(help="The least probability of an action.")] = None,
+    absent: Annotated[
+        float | None, typer.Option(help="What a unit without an outcome counts as at close.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(help="How long after its assignment, as '14 days'.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Amend even though the control is then lost.")
+    ] = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -334,14 +439,19 @@ def amend(
             add=[_action(text) for text in add or ()],
             retire=retire,
             floor=floor,
+            absent=absent,
+            after=after,
+            force=force,
         )
-        now = campaign.situation()
     if as_json:
         dump(asdict(event))
         return
-    given = ", ".join(now.actions[number].name for number in now.active)
-    say(f"Amended (event {event.sequence}).")
-    say(f"Waves of {', '.join(f'{size:,}' for size in now.sizes)} units; actions: {given}.")
+    from seqbatch.campaign.views.words import what_was_done
+
+    say(f"Amended (event {event.sequence}): {what_was_done(event)}.")
+    if absent is not None:
+        wait = "" if after is None else f", {after} after its assignment at the earliest"
+        say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
 
 
 def _sizes(text: str) -> list[int]:

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Force, Format, Name, Where, app, opened
-from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, show
+from seqbatch.cli.campaign import Force, Format, Name, Where, app, opened
+from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
+from seqbatch.cli.next_step import STORE, next_command
 from seqbatch.display import Table
 
 __all__ = ["app"]
@@ -30,8 +31,10 @@ def status(
     """
     with opened(name, store, None, as_json) as campaign:
         now = campaign.status(at_event=at_event)
+        # What comes next is a matter of the present.
+        then = next_command(campaign, store) if at_event is None else None
     if as_json:
-        dump(asdict(now))
+        dump({**asdict(now), "next": then})
         return
     from seqbatch.campaign.views.words import heading, remarks
 
@@ -40,11 +43,21 @@ def status(
         show(table)
     for remark in remarks(now):
         say(remark)
+    say_next(then)
 
 
 @app.command("list")
-def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
+def list_campaigns(
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="List what is left of deleted campaigns instead.")
+    ] = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
     """List the campaigns of a store."""
+    if deleted:
+        _list_deleted(store, as_json)
+        return
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.storage import open_store
@@ -59,6 +72,26 @@ def list_campaigns(store: Where = STORE, as_json: Json = False) -> None:
         base.close()
     columns = ("campaign", "condition", "wave", "waves", "units", "events")
     show(Table(label, columns, rows, words=columns[:2]), as_json=as_json)
+
+
+def _list_deleted(store: str, as_json: bool) -> None:
+    with kindly(as_json=as_json):
+        from seqbatch.storage import open_store
+
+        base = open_store(store, create=False)
+        found = base.tombstones()
+        label = base.label
+        base.close()
+    if as_json:
+        dump([asdict(tombstone) for tombstone in found])
+        return
+    columns = ("campaign", "when (UTC)", "who", "why", "events", "units", "last event")
+    rows = [
+        (t.name, t.at[:19].replace("T", " "), t.who, t.why, t.events, t.units, t.last)
+        for t in found
+    ]
+    words = ("campaign", "when (UTC)", "who", "why", "last event")
+    show(Table(f"Deleted from {label}", columns, rows, words=words))
 
 
 @app.command("show-event")
@@ -80,7 +113,11 @@ def show_event(
         return
     if as_json:
         keys = ("kind", "at", "who", "why", "counts")
-        dump([{"event": e.sequence} | {key: getattr(e, key) for key in keys} for e in events])
+        dump([
+            {"event": e.sequence} | {key: getattr(e, key) for key in keys}
+            | {"changes": e.payload.get("changes", [])}
+            for e in events
+        ])  # fmt: skip
         return
     from seqbatch.campaign.views.words import events_table
 

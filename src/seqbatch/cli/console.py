@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,12 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from seqbatch.display import Table, visible
-from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    SeqbatchError,
+)
 from seqbatch.simulation import Progress as Done
 
 #: A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
@@ -38,8 +44,8 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         yield
     except (SeqbatchError, OSError) as error:
         if as_json:
-            dump(_plain(error))
-        complain(str(error))
+            dump(plain_error(error))
+        complain(spoken(error))
         wrong = WRONG_STATE if isinstance(error, CampaignStateError) else BAD_INPUT
         raise typer.Exit(wrong) from None
     except ModuleNotFoundError as error:
@@ -55,8 +61,40 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
+#: The options of the command that runs, as they are typed, by the names that the library has.
+_typed: dict[str, str] = {}
+
+
+def spoken(error: Exception) -> str:
+    """Return what an error says, naming options as they are typed.
+
+    The library says ``draw=True`` where a person at a terminal types ``--draw``.
+    """
+    text = str(error)
+    if isinstance(error, OSError) and not isinstance(error, SeqbatchError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    if isinstance(error, InvalidArgumentError) and error.name in _typed:
+        text = _typed[error.name] + text.removeprefix(error.name)
+    return re.sub(r"\b(\w+)=(True|\.\.\.)", lambda found: _typed.get(found[1], found[0]), text)
+
+
 class Visible(TyperGroup):
     """Commands whose complaints about their own usage are shown like all other text."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that runs, and learn how its options are typed."""
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None:
+            _typed.clear()
+            for parameter in found[1].get_params(ctx):
+                if parameter.opts[0].startswith("--") and parameter.name:
+                    _typed[parameter.name] = parameter.opts[0]
+            _untyped(found[1].get_params(ctx))
+        return found
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options before the command."""
+        return _untyped(super().get_params(ctx))
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Read the words before the command."""
@@ -67,6 +105,14 @@ class Visible(TyperGroup):
         """Read the command's own words, and run it."""
         with _usage():
             return super().invoke(ctx)
+
+
+def _untyped(parameters: Any) -> Any:
+    """Show no type beside options that take no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_bool_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
 
 
 @contextmanager
@@ -100,10 +146,11 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def _plain(error: Exception) -> dict[str, Any]:
-    made: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+def plain_error(error: Exception) -> dict[str, Any]:
+    """Return an error for scripts."""
+    made: dict[str, Any] = {"error": type(error).__name__, "message": spoken(error)}
     if isinstance(error, InvalidFileError):
-        keys = ("row", "column", "reason")
+        keys = (error.place, "column", "reason")
         made["problems"] = [dict(zip(keys, problem, strict=True)) for problem in error.problems]
     return made
 
@@ -145,6 +192,13 @@ def say(text: str, *, to_errors: bool = False) -> None:
     """Print a line for people."""
     tell = errors if to_errors else console
     tell.print(visible(text), markup=False, highlight=False)
+
+
+def say_next(command: str | None, *, to_errors: bool = False) -> None:
+    """Print the command to go on with, on one line, so that it can be pasted."""
+    if command is not None:
+        tell = errors if to_errors else console
+        tell.print(f"Next: {visible(command)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def say_files(files: Iterable[object]) -> None:

@@ -51,7 +51,7 @@ def number(
         if isinstance(value, bool | np.bool_ | str | bytes):
             raise TypeError
         result = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgumentError(name, rule, repr(value)) from None
     if not (math.isfinite(result) and result > above and at_least <= result <= at_most):
         raise InvalidArgumentError(name, rule, repr(value))

@@ -3,6 +3,7 @@
 from seqbatch.lab.batches import Batches
 from seqbatch.lab.claims import Claim
 from seqbatch.lab.comparison import Comparison, compare
+from seqbatch.lab.coverage import Coverage
 from seqbatch.lab.experiment import Experiment, Options, reproduce
 from seqbatch.lab.figure1 import Figure1
 from seqbatch.lab.figure2 import Figure2
@@ -16,6 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Figure2(),
         Figure3(),
         Batches(),
+        Coverage(),
     )
 }
 
@@ -24,6 +26,7 @@ __all__ = [
     "Batches",
     "Claim",
     "Comparison",
+    "Coverage",
     "Experiment",
     "Figure1",
     "Figure2",

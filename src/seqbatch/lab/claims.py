@@ -126,6 +126,12 @@ def claims_page(title: str, command: str, table: "pl.DataFrame", claims: Sequenc
 
 
 def _meaning(table: "pl.DataFrame") -> str:
+    if "campaigns" in table.columns:
+        return (
+            f"{min(table['campaigns']):,} campaigns or more in each of {table['cell'].n_unique()} "
+            "cells; ± is one standard error. A claim is decided where its 95% interval, widened "
+            "for the number of cells, leaves no doubt; else it is not decided."
+        )
     if "trial" not in table.columns:
         return "Nothing in this run is random, so that one trial is exact."
     trials = table["trial"].n_unique()

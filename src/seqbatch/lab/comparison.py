@@ -169,7 +169,9 @@ def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
     except (ImportError, AttributeError, ValueError) as error:
         known = ", ".join(n for n in module.__all__ if isinstance(getattr(module, n), type))
         rule = f"one of {known}, or the dotted path of an importable class"
-        raise InvalidArgumentError(f"{where}.kind", rule, f"{kind} ({error})") from error
+        # Without a dot there was nothing to import.
+        received = f"{kind!r} ({error})" if path else repr(kind)
+        raise InvalidArgumentError(f"{where}.kind", rule, received) from error
 
 
 def _keeps(protocol: Any, kind: type) -> bool:

@@ -41,7 +41,7 @@ class Oracle(LinearPolicy):
         # Kept as plain tuples, so that oracles compare, hash and save like other policies.
         try:
             array = np.asarray(self.theta, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             array = np.empty(0)
         if array.ndim not in (1, 2) or not array.size:
             raise InvalidArgumentError(

@@ -1,7 +1,7 @@
 """Every policy by its name: find it, make it from plain values, describe it, write it out."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from textwrap import shorten
 from typing import Any
 
@@ -35,10 +35,15 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
     known = kinds()
     if kind not in known:
         raise InvalidArgumentError("kind", f"one of {', '.join(known)}", repr(kind))
-    try:
-        return known[kind](**parameters)
-    except TypeError as error:
-        raise InvalidArgumentError("policy", f"parameters of {kind}", str(error)) from None
+    own = {field.name: field for field in fields(known[kind]) if field.init}
+    rule = f"parameters of {kind} ({', '.join(own)})"
+    for name in parameters:
+        if name not in own:
+            raise InvalidArgumentError("policy", rule, repr(name))
+    for name, field in own.items():
+        if field.default is field.default_factory is MISSING and name not in parameters:
+            raise InvalidArgumentError("policy", rule, f"no {name!r}")
+    return known[kind](**parameters)
 
 
 def describe(policy: Policy) -> dict[str, Any]:

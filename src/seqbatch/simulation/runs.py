@@ -179,7 +179,8 @@ def _claim(out: Path, declaration: object) -> Path:
             "out",
             "an empty folder, or that of an interrupted run with the same settings",
             f"{out}, which holds a different run",
-            "Choose a different folder, or remove this one.",
+            "A run goes on only as it was declared: for other settings name another folder "
+            "(out=...), or remove this one.",
         )
     with atomically(file) as partial:
         partial.write_text(text, encoding="utf-8")

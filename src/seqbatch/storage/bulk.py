@@ -11,6 +11,9 @@ import sqlalchemy as sa
 
 from seqbatch.core.arrays import Floats, Integers
 
+#: One version of an outcome in the index: place, version, value, parts, event.
+Version = tuple[int, int, float, bytes, int]
+
 
 class Bulk(Protocol):
     """Adding to and asking the two indexes, tens of thousands of rows a call."""
@@ -20,11 +23,8 @@ class Bulk(Protocol):
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
 
-    def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value for each number; 0 and NaN where none."""
-
-    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
-        """Return every version of each number's outcome: place, version, value, event."""
+    def versions(self, campaign: int, numbers: Integers) -> list[Version]:
+        """Return every version of each number's outcome: place, version, value, parts, event."""
 
     def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
@@ -33,9 +33,9 @@ class Bulk(Protocol):
         """Number units from `first` on; where one has a number, do nothing and return False."""
 
     def add_outcomes(
-        self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
+        self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes."""
+        """Add outcomes: a row of cells for each, its value and its parts."""
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are."""
@@ -49,15 +49,36 @@ def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
     return result
 
 
-def _newest(rows: Sequence[tuple[int, int, float, int]], count: int) -> tuple[Integers, Floats]:
-    """Return the version and value of each place, the highest version of several."""
-    versions, values = np.zeros(count, dtype=np.int64), np.full(count, np.nan)
+def newest(rows: Sequence[Version], count: int, parts: int) -> tuple[Integers, Floats]:
+    """Return the version and cells of each place, the highest version of several."""
+    versions, cells = np.zeros(count, dtype=np.int64), np.full((count, 1 + parts), np.nan)
     if rows:
-        places, found, read, _ = (np.array(column) for column in zip(*rows, strict=True))
-        order = np.argsort(found, kind="stable")
-        versions[places[order]] = found[order]
-        values[places[order]] = read[order]
-    return versions, values
+        places, found, values, packs, _ = zip(*rows, strict=True)
+        order = np.argsort(np.array(found), kind="stable")
+        where = np.array(places)[order]
+        versions[where] = np.array(found)[order]
+        cells[where, 0] = np.array(values)[order]
+        if parts:
+            cells[where, 1:] = unpacked(packs, parts)[order]
+    return versions, cells
+
+
+def packed(parts: Floats) -> list[bytes]:
+    """Return each row's numbers as bytes: the same bytes for the same numbers."""
+    count, width = parts.shape
+    if not width:
+        return [b""] * count
+    # There are two zeros and many NaN; one of each is kept.
+    plain = np.where(np.isnan(parts), np.nan, parts + 0.0)
+    content, size = plain.astype("<f8").tobytes(), 8 * width
+    return [content[start : start + size] for start in range(0, len(content), size)]
+
+
+def unpacked(packs: Sequence[bytes], parts: int) -> Floats:
+    """Return rows of numbers from their bytes; NaN where a row has none: it is no record."""
+    nothing = np.full(parts, np.nan).astype("<f8").tobytes()
+    content = b"".join(bytes(pack) or nothing for pack in packs)
+    return np.frombuffer(content, dtype="<f8").reshape(len(packs), parts).astype(np.float64)
 
 
 class SQLiteBulk:
@@ -82,14 +103,10 @@ class SQLiteBulk:
         ).fetchall()
         return _placed(found, len(texts))
 
-    def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value for each number; 0 and NaN where none."""
-        return _newest(self.versions(campaign, numbers), len(numbers))
-
-    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
-        """Return every version of each number's outcome: place, version, value, event."""
-        found: list[tuple[int, int, float, int]] = self._raw.execute(
-            "SELECT j.key, o.version, o.value, o.event FROM json_each(?) j "
+    def versions(self, campaign: int, numbers: Integers) -> list[Version]:
+        """Return every version of each number's outcome: place, version, value, parts, event."""
+        found: list[Version] = self._raw.execute(
+            "SELECT j.key, o.version, o.value, o.parts, o.event FROM json_each(?) j "
             # CROSS fixes the order of the loops: the list outside, the index inside.
             "CROSS JOIN outcomes o ON o.campaign = ? AND o.number = j.value",
             (json.dumps(numbers.tolist()), campaign),
@@ -113,13 +130,13 @@ class SQLiteBulk:
         return True
 
     def add_outcomes(
-        self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
+        self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes."""
-        columns = (numbers.tolist(), versions.tolist(), values.tolist())
+        """Add outcomes: a row of cells for each, its value and its parts."""
+        columns = (numbers.tolist(), versions.tolist(), cells[:, 0].tolist(), packed(cells[:, 1:]))
         statement = (
-            "INSERT INTO outcomes (campaign, number, version, value, event) "
-            f"VALUES ({campaign:d}, ?, ?, ?, {event:d})"
+            "INSERT INTO outcomes (campaign, number, version, value, parts, event) "
+            f"VALUES ({campaign:d}, ?, ?, ?, ?, {event:d})"
         )
         self._raw.executemany(statement, zip(*columns, strict=True))
 
@@ -152,14 +169,10 @@ class PostgresBulk:
         ).fetchall()
         return _placed(found, len(texts))
 
-    def outcomes(self, campaign: int, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value for each number; 0 and NaN where none."""
-        return _newest(self.versions(campaign, numbers), len(numbers))
-
-    def versions(self, campaign: int, numbers: Integers) -> list[tuple[int, int, float, int]]:
-        """Return every version of each number's outcome: place, version, value, event."""
-        found: list[tuple[int, int, float, int]] = self._raw.execute(
-            "SELECT u.place - 1, o.version, o.value, o.event "
+    def versions(self, campaign: int, numbers: Integers) -> list[Version]:
+        """Return every version of each number's outcome: place, version, value, parts, event."""
+        found: list[Version] = self._raw.execute(
+            "SELECT u.place - 1, o.version, o.value, o.parts, o.event "
             "FROM unnest(%s::bigint[]) WITH ORDINALITY u (number, place) "
             "JOIN outcomes o ON o.campaign = %s AND o.number = u.number",
             (f"{{{','.join(map(str, numbers.tolist()))}}}", campaign),
@@ -186,17 +199,18 @@ class PostgresBulk:
         return True
 
     def add_outcomes(
-        self, campaign: int, numbers: Integers, versions: Integers, values: Floats, event: int
+        self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes."""
+        """Add outcomes: a row of cells for each, its value and its parts."""
         statement = (
-            "COPY outcomes (campaign, number, version, value, event) FROM STDIN (FORMAT BINARY)"
+            "COPY outcomes (campaign, number, version, value, parts, event) "
+            "FROM STDIN (FORMAT BINARY)"
         )
-        rows = zip(numbers.tolist(), versions.tolist(), values.tolist(), strict=True)
+        columns = (numbers.tolist(), versions.tolist(), cells[:, 0].tolist(), packed(cells[:, 1:]))
         with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(["int4", "int8", "int4", "float8", "int8"])
-            for number, version, value in rows:
-                copy.write_row((campaign, number, version, value, event))
+            copy.set_types(["int4", "int8", "int4", "float8", "bytea", "int8"])
+            for row in zip(*columns, strict=True):
+                copy.write_row((campaign, *row, event))
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.events import canonical
@@ -14,11 +15,12 @@ from seqbatch.campaign.record.store import (
     Fold,
     OutcomeChunk,
     StateRecord,
+    Tombstone,
     UnitChunk,
 )
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
-from seqbatch.storage.bulk import Bulk
+from seqbatch.storage.bulk import Bulk, newest
 
 _PAGE = 10_000
 #: Rows of chunks that are read at once, and chunks: SQL has a limit on the length of a list.
@@ -50,6 +52,11 @@ class View:
     def name(self) -> str:
         """The campaign's name as the store has it."""
         return self._name
+
+    @property
+    def number(self) -> int:
+        """The campaign's number in the store."""
+        return self._campaign
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -142,18 +149,21 @@ class View:
         """Return each unit's number, -1 where it has none."""
         return self._bulk.numbers(self._campaign, units)
 
-    def outcomes(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
-        return self._bulk.outcomes(self._campaign, numbers)
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
+        """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
+        return newest(self._bulk.versions(self._campaign, numbers), len(numbers), parts)
 
     def owners(self, ids: Sequence[str]) -> Integers:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
         return self._bulk.owners(self._campaign, ids)
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
-        """Yield all versions of units' outcomes: number, version, value, event."""
-        for place, version, value, event in self._bulk.versions(self._campaign, numbers):
-            yield int(numbers[place]), version, value, event
+    def outcome_versions(
+        self, numbers: Integers
+    ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
+        """Yield all versions of units' outcomes: number, version, cells, event."""
+        for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
+            cells = (value, *_others(parts)) if parts else (value,)
+            yield int(numbers[place]), version, cells, event
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -186,11 +196,11 @@ class View:
         self._insert(schema.unit_chunks, vars(chunk))
 
     def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats
+        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and the accepted ones to the index."""
+        """Add a chunk of outcome rows, and those that count to the index."""
         self._insert(schema.outcome_chunks, vars(chunk))
-        self._bulk.add_outcomes(self._campaign, numbers, versions, values, chunk.event)
+        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, chunk.event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""
@@ -211,6 +221,22 @@ class View:
         table = schema.folds
         self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
         self._insert(table, vars(fold))
+
+    def last_tombstone(self) -> Tombstone | None:
+        """Return the newest tombstone of the store."""
+        found = tombstones(self._connection)
+        return found[-1] if found else None
+
+    def bury(self, tombstone: Tombstone) -> None:
+        """Delete the campaign, but for its tombstone; a change's last call."""
+        # First the tombstone: the tables let go of nothing without it.
+        self._connection.execute(schema.tombstones.insert().values(**vars(tombstone)))
+        for table in (
+            schema.assignments, schema.unit_chunks, schema.states, schema.folds, schema.events,
+        ):  # fmt: skip
+            self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
+        own = schema.campaigns.c.id == self._campaign
+        self._connection.execute(schema.campaigns.delete().where(own))
 
     def _of(self, table: sa.Table) -> sa.Select[Any]:
         return sa.select(table).where(table.c.campaign == self._campaign)
@@ -251,6 +277,17 @@ class View:
         self._connection.execute(table.insert().values(campaign=self._campaign, **values))
 
 
+def tombstones(connection: sa.Connection) -> list[Tombstone]:
+    """Return the tombstones of a store, each after the one that it names."""
+    rows = connection.execute(sa.select(schema.tombstones)).mappings()
+    found = {row["previous"]: Tombstone(**row) for row in rows}
+    ordered: list[Tombstone] = []
+    while (after := ordered[-1].hash if ordered else "") in found:
+        ordered.append(found.pop(after))
+    # What is left has lost the one before it, which a verification says.
+    return [*ordered, *found.values()]
+
+
 def _event(row: Any) -> Event:
     plain = _without_campaign(row)
     plain["counts"], plain["payload"] = _values(row["counts"]), _values(row["payload"])
@@ -266,6 +303,12 @@ def _values(text: str) -> dict[str, Any]:
     # Written in one way alone: also another space is not what was written.
     whole = isinstance(found, dict) and canonical(found) == text
     return found if whole else {"damaged": text}
+
+
+def _others(parts: Any) -> list[Any]:
+    """Return the numbers beside a value; damaged ones as they stand, like :func:`_values`."""
+    whole = isinstance(parts, bytes) and len(parts) % 8 == 0
+    return np.frombuffer(parts, dtype="<f8").tolist() if whole else [parts]
 
 
 def _without_campaign(row: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The tables as they are now; how they came to be is told by the migrations.
 
-All but the folds are append-only: triggers refuse every update, deletion and replacement.
+All but the folds are append-only: triggers refuse every update, deletion and replacement. The one
+way past them is a tombstone: what belongs to its campaign may be deleted.
 """
 
 from typing import Any
@@ -86,6 +87,7 @@ outcomes = _table(
     _key("number", _BIG),
     _key("version", sa.Integer),
     sa.Column("value", sa.Double, nullable=False),
+    sa.Column("parts", sa.LargeBinary, nullable=False),
     sa.Column("event", _BIG, nullable=False),
     rowid=False,
 )
@@ -104,4 +106,16 @@ folds = _table(
     sa.Column("event", _BIG, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
+)
+
+tombstones = _table(
+    "tombstones",
+    _key("campaign", _CAMPAIGN),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("events", _BIG, nullable=False),
+    sa.Column("units", _BIG, nullable=False),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("last", "at", "who", "why", "previous", "hash")
+    ),
 )

@@ -5,14 +5,15 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
+from seqbatch.campaign.record.store import Tombstone
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import migrating, schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
-from seqbatch.storage.rows import View
+from seqbatch.storage.rows import View, tombstones
 
 #: How long a change waits for another to end, in seconds.
 PATIENCE = 60
@@ -69,6 +70,11 @@ class SQLStore:
             query = sa.select(schema.campaigns.c.name).order_by(schema.campaigns.c.id)
             return list(connection.execute(query).scalars())
 
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of campaigns that were deleted, in the order of their deletion."""
+        with self._transaction(write=False) as connection:
+            return tombstones(connection)
+
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
         """Begin a campaign; a name that is taken raises CampaignStateError."""
@@ -79,15 +85,18 @@ class SQLStore:
                     f"campaign {name} exists already in {self.label}. Choose another name."
                 )
             table = schema.campaigns
-            made = connection.execute(table.insert().values(name=name).returning(table.c.id))
-            yield View(connection, made.scalar_one(), name, self.bulk)
+            number = _next_number(connection)
+            connection.execute(table.insert().values(id=number, name=name))
+            yield View(connection, number, name, self.bulk)
 
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
         """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
         with self._transaction(write=True) as connection:
             campaign = self._known(connection, name)
-            self._lock(connection, campaign)
+            if not self._lock(connection, campaign):
+                # It was deleted while this call waited for it.
+                self._refuse_unknown(connection, name)
             yield View(connection, campaign, name, self.bulk)
 
     @contextmanager
@@ -152,15 +161,17 @@ class SQLStore:
     def _known(self, connection: sa.Connection, name: str) -> int:
         found = self._number(connection, name)
         if found is None:
-            names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
-            there = ", ".join(map(str, names[:10])) or "none"
-            raise CampaignStateError(
-                f"{self.label} has no campaign {name!r}. Those it has: {there}."
-            )
+            self._refuse_unknown(connection, name)
         return found
 
-    def _lock(self, connection: sa.Connection, campaign: int) -> None:
-        """Keep other changes of the campaign waiting."""
+    def _refuse_unknown(self, connection: sa.Connection, name: str) -> NoReturn:
+        names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
+        there = ", ".join(map(str, names[:10])) or "none"
+        raise CampaignStateError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
+
+    def _lock(self, connection: sa.Connection, campaign: int) -> bool:  # noqa: ARG002
+        """Keep other changes of the campaign waiting; say whether it is still there."""
+        return True
 
     def _lock_names(self, connection: sa.Connection) -> None:
         """Keep other creations and migrations waiting."""
@@ -201,6 +212,15 @@ class SQLiteStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), sqlite3.Error)
+
+
+def _next_number(connection: sa.Connection) -> int:
+    """Return a number that no campaign has or had: a tombstone stands for its own alone."""
+    taken = [
+        connection.execute(sa.select(sa.func.max(column))).scalar() or 0
+        for column in (schema.campaigns.c.id, schema.tombstones.c.campaign)
+    ]
+    return max(taken) + 1
 
 
 def _make_private(path: Path) -> None:
@@ -290,11 +310,11 @@ class PostgresStore(SQLStore):
         sa.event.listen(engine, "begin", _begin_read)
         super().__init__(engine, label, secrets=secrets)
 
-    def _lock(self, connection: sa.Connection, campaign: int) -> None:
+    def _lock(self, connection: sa.Connection, campaign: int) -> bool:
         # One row locks one campaign: changes of others go on beside it.
         table = schema.campaigns
         query = sa.select(table.c.id).where(table.c.id == campaign).with_for_update()
-        connection.execute(query)
+        return connection.execute(query).first() is not None
 
     def _lock_names(self, connection: sa.Connection) -> None:
         # There is no row yet to lock; the number is arbitrary, and all of seqbatch's use it.

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from seqbatch.core.arrays import Floats, Places
+from seqbatch.core.arrays import AnyArray, Floats, Places
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,24 @@ def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     # 53 bits are all that a float between 0 and 1 holds.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
     return Draws(*(np.ascontiguousarray(numbers[:, part]) for part in range(3)))
+
+
+def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyArray:
+    """Return the lots of units, 64 bits each: the lowest ones are drawn into a wave.
+
+    They have a key of their own, so that who is drawn tells nothing about who gets what.
+
+    Parameters
+    ----------
+    seed, campaign, units
+        As for :func:`draws`.
+    before
+        How many units the campaign had before: every draw has lots of its own, or else those who
+        join the list later would be drawn sooner than those who were passed over.
+
+    >>> lots(7, "spring", ["0001", "1"], before=0).tolist()
+    [14813593885159902082, 15484523763843617799]
+    """
+    key = blake2b(f"lots\n{seed}\n{before}\n{campaign}".encode(), digest_size=32).digest()
+    parts = [blake2b(unit.encode(), key=key, digest_size=8).digest() for unit in units]
+    return np.frombuffer(b"".join(parts), dtype="<u8")

@@ -3,7 +3,7 @@
 accepted
     The unit's outcome, or with `correct` a new version of it.
 duplicate
-    The unit has this very outcome already.
+    The unit has this very outcome already: the reward and every metric.
 conflict
     The unit has another outcome: the row is held, nothing is overwritten.
 quarantined
@@ -19,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.design.limits import LONGEST_ID
+from seqbatch.campaign.design.limits import LARGEST_NUMBER, LONGEST_ID
+from seqbatch.campaign.design.number_format import NumberFormat
+from seqbatch.campaign.design.reward import Measured, Metric, Reward
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.tables.columns import MISSING, texts
 from seqbatch.campaign.tables.columns import numbers as parsed
+from seqbatch.campaign.tables.ids import read_ids
 from seqbatch.campaign.tables.sizes import text_bytes
-from seqbatch.core.arrays import Floats, Integers, Places
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 #: The column of an outcome file that may name each unit's wave.
 WAVE = "wave"
@@ -41,28 +44,39 @@ class Judged:
 
     Parameters
     ----------
-    units, values, ids
-        What the rows say: unit, reward (NaN where it cannot be read) and outcome id, if any.
+    units, ids
+        What the rows say: unit and outcome id, if any.
+    cells
+        The reward of each row (NaN where it cannot be read), and the other numbers that are kept
+        with it: the terms of a sum, and metrics (NaN where they are missing), shape (n, 1 + parts).
     numbers
         The units' numbers in the campaign, -1 where there is no such unit.
     verdicts, versions
         What each row becomes, and which version of its unit's outcome, from 1.
-    reasons
-        Why rows are held, by row.
+    reasons, kinds
+        Why rows are held, by row; and the same without what is a row's own, for counting.
     """
 
     units: list[str]
-    values: Floats
+    cells: Floats
     ids: list[str] | None
     numbers: Integers
     verdicts: Integers
     versions: Integers
     reasons: dict[int, str]
+    kinds: dict[int, str]
 
-    def hold(self, row: int, verdict: int, reason: str) -> None:
+    def hold(self, row: int, verdict: int, reason: str, *, kind: str | None = None) -> None:
         """Hold a row, and say why; a row is held for the first reason that was found."""
         self.verdicts[row] = verdict
-        self.reasons.setdefault(row, reason)
+        if row not in self.reasons:
+            self.reasons[row] = reason
+            self.kinds[row] = reason.partition("; received")[0] if kind is None else kind
+
+    @property
+    def values(self) -> Floats:
+        """The reward of each row."""
+        return self.cells[:, 0]
 
     @property
     def candidates(self) -> Places:
@@ -72,30 +86,28 @@ class Judged:
 
 def readable(spec: Spec, batch: Any) -> Judged:
     """Read rows of an outcome file, holding those without a unit or a finite number."""
-    units, no_unit = texts(batch.column(spec.unit))
-    values, no_value = parsed(batch.column(spec.reward.column))
+    units, no_unit = read_ids(batch, spec.unit)
     count = len(units)
-    if no_value:
-        values = values.copy()
-        values[list(no_value)] = np.nan
     judged = Judged(
         units=units,
-        values=values,
+        cells=np.full((count, 1 + len(spec.parts)), np.nan),
         ids=None,
         numbers=np.full(count, -1, dtype=np.int64),
         verdicts=np.full(count, TAKEN),
         versions=np.zeros(count, dtype=np.int64),
         reasons={},
+        kinds={},
     )
     # No unit has an id with a NUL character, and not every database could be asked for one.
     nul = [row for row, unit in enumerate(units) if "\0" in unit]
     for row in nul:
-        judged.hold(row, UNFIT, f"{spec.unit} holds a NUL character")
+        judged.hold(row, UNFIT, f"{spec.id_name} holds a NUL character")
     judged.units = ["" if "\0" in unit else unit for unit in units] if nul else units
-    for row, why in no_unit.items():
-        judged.hold(row, UNFIT, f"{spec.unit} {why}")
-    for row, why in no_value.items():
-        judged.hold(row, UNFIT, f"{spec.reward.column} {why}")
+    for row, (column, why) in no_unit.items():
+        judged.hold(row, UNFIT, f"{column} {why}")
+    _read_reward(judged, spec, batch)
+    for place, metric in enumerate(spec.metrics, start=1 + len(spec.parts) - len(spec.metrics)):
+        judged.cells[:, place] = _read(judged, metric.column, metric, batch, optional=True)
     if spec.outcome:
         judged.ids, no_id = texts(batch.column(spec.outcome))
         for row, why in no_id.items():
@@ -106,6 +118,44 @@ def readable(spec: Spec, batch: Any) -> Judged:
         for row in np.flatnonzero(text_bytes(batch.column(spec.outcome)) > LONGEST_ID).tolist():
             judged.hold(row, UNFIT, f"{spec.outcome} must have at most {LONGEST_ID:,} bytes")
     return judged
+
+
+def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
+    """Read the columns of the reward, and sum them up where there are several."""
+    reward = spec.reward
+    terms = np.column_stack(
+        [_read(judged, column, reward, batch, optional=False) for column in reward.columns]
+    )
+    judged.cells[:, 0] = weighted(reward, terms)
+    if reward.sum is not None:
+        judged.cells[:, 1 : 1 + len(reward.columns)] = terms
+        # Weights may make of numbers that can be learned from one that cannot.
+        for row in np.flatnonzero(np.abs(judged.values) >= LARGEST_NUMBER).tolist():
+            why = f"{reward.label} must be below {LARGEST_NUMBER:g} in size"
+            judged.hold(row, UNFIT, f"{why}; received {judged.values[row]:g}")
+
+
+def weighted(reward: Reward, terms: Floats) -> Floats:
+    """Return the reward that columns, shape (n, columns), add up to."""
+    if reward.sum is None:
+        return terms[:, 0]
+    total = np.zeros(len(terms))
+    for place, weight in enumerate(reward.sum.values()):
+        total = total + weight * terms[:, place]
+    return total
+
+
+def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: bool) -> Floats:
+    """Read a column of numbers, holding the rows whose number cannot be read."""
+    form = None if kind.format is None else NumberFormat.of(kind.format)
+    values, wrong = parsed(batch.column(column), form=form)
+    if wrong:
+        values = values.copy()
+        values[list(wrong)] = np.nan
+    for row, why in wrong.items():
+        if not (optional and why == MISSING):
+            judged.hold(row, UNFIT, f"{column} {why}")
+    return values
 
 
 def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: Integers) -> None:
@@ -123,28 +173,59 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
     judged.numbers = numbers
     for row in np.flatnonzero(numbers < 0).tolist():
         judged.hold(row, UNFIT, "no such unit in this campaign")
-    if spec.reward.range is not None:
-        low, high = spec.reward.range
-        for row in np.flatnonzero(~((judged.values >= low) & (judged.values <= high))).tolist():
-            why = f"{spec.reward.column} must be between {low:g} and {high:g}"
-            judged.hold(row, UNFIT, f"{why}; received {judged.values[row]:g}")
-    if WAVE in batch.schema.names and WAVE not in (spec.reward.column, spec.outcome):
+    _hold_outside(judged, spec.reward.label, spec.reward, judged.values, missing=False)
+    for metric, values in zip(spec.metrics, metric_cells(spec, judged.cells).T, strict=True):
+        _hold_outside(judged, metric.column, metric, values, missing=True)
+    if WAVE in batch.schema.names and names_wave(spec):
         _hold_wrong_waves(judged, batch.column(WAVE), waves)
+
+
+def names_wave(spec: Spec) -> bool:
+    """Say whether a column called wave would be that of the units' waves."""
+    own = (*spec.reward.columns, *(metric.column for metric in spec.metrics), spec.outcome)
+    return WAVE not in (*own, *spec.features.columns)
+
+
+def metric_cells(spec: Spec, cells: Floats) -> Floats:
+    """Return the metrics alone, of cells or of parts."""
+    return cells[:, cells.shape[1] - len(spec.metrics) :]
+
+
+def _hold_outside(
+    judged: Judged, label: str, kind: Reward | Metric, values: Floats, *, missing: bool
+) -> None:
+    """Hold the rows whose number is not within the declared range."""
+    if kind.range is None:
+        return
+    low, high = kind.range
+    outside = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
+    for row in np.flatnonzero(outside).tolist():
+        why = f"{label} must be between {low:g} and {high:g}"
+        judged.hold(row, UNFIT, f"{why}; received {values[row]:g}")
 
 
 def _hold_wrong_waves(judged: Judged, column: Any, waves: Integers) -> None:
     said, wrong = parsed(column)
     for row, why in wrong.items():
         if why != MISSING:
-            received = why.partition("; ")[2]
-            judged.hold(row, UNFIT, f"{WAVE} must be a wave's number; {received}")
+            rule = f"{WAVE} must be a wave's number"
+            judged.hold(row, UNFIT, f"{rule}; {why.partition('; ')[2]}", kind=rule)
     for row in np.flatnonzero((judged.numbers >= 0) & (said != waves)).tolist():
         if row not in wrong:
             assigned = f"the unit was assigned in {waves[row]}"
-            judged.hold(row, UNFIT, f"wrong wave: {assigned}, the row says {said[row]:g}")
+            reason = f"wrong wave: {assigned}, the row says {said[row]:g}"
+            judged.hold(row, UNFIT, reason, kind="wrong wave")
 
 
-def compared(judged: Judged, versions: Integers, known: Floats, *, correct: bool) -> None:
+def same(left: Floats, right: Floats) -> Bools:
+    """Say for each row whether two outcomes are the same, in what is missing too."""
+    alike: Bools = ((left == right) | (np.isnan(left) & np.isnan(right))).all(axis=-1)
+    return alike
+
+
+def compared(
+    judged: Judged, versions: Integers, known: Floats, *, parts: tuple[str, ...], correct: bool
+) -> None:
     """Compare rows that could be outcomes with what is known, and with earlier rows.
 
     Parameters
@@ -152,39 +233,42 @@ def compared(judged: Judged, versions: Integers, known: Floats, *, correct: bool
     judged
         The rows.
     versions, known
-        The newest version and value that is known of each candidate's unit; 0 and NaN for none.
+        The newest version and cells that are known of each candidate's unit; 0 and NaN for none.
+    parts
+        What the cells after the reward are called.
     correct
-        Whether another value replaces the known one.
+        Whether another outcome replaces the known one.
     """
     rows = judged.candidates
-    numbers, values = judged.numbers[rows], judged.values[rows]
+    numbers, cells = judged.numbers[rows], judged.cells[rows]
     # A row stands alone where it is the first of its unit in this piece of the file.
     _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     alone = firsts[inverse] == np.arange(len(rows))
     has = (versions > 0) & alone
+    repeats = same(known, cells)
     verdicts = np.full(len(rows), TAKEN)
-    verdicts[has & (known == values)] = SAME
+    verdicts[has & repeats] = SAME
     if not correct:
-        verdicts[has & (known != values)] = OTHER
+        verdicts[has & ~repeats] = OTHER
     news = versions + 1
     # Units that stand in the file more than once are rare; they are taken one by one.
-    current: dict[int, tuple[float, int]] = {}
+    current: dict[int, tuple[Floats, int]] = {}
     for row in np.flatnonzero(~alone).tolist():
         first = int(firsts[inverse[row]])
-        # What the unit has by now: the first row's value if it was taken, else what was known.
-        start = (values, news) if verdicts[first] == TAKEN else (known, versions)
-        value, version = current.get(int(numbers[row]), (start[0][first], start[1][first]))
-        if value == values[row]:
+        # What the unit has by now: the first row's cells if it was taken, else what was known.
+        start = (cells, news) if verdicts[first] == TAKEN else (known, versions)
+        value, version = current.get(int(numbers[row]), (start[0][first], int(start[1][first])))
+        if same(value, cells[row]):
             verdicts[row] = SAME
         elif correct:
-            value, version = values[row], version + 1
+            value, version = cells[row], version + 1
             news[row] = version
         else:
             verdicts[row] = OTHER
         current[int(numbers[row])] = (value, version)
     for row in np.flatnonzero(verdicts == OTHER).tolist():
         has_now = known[row] if versions[row] > 0 else current[int(numbers[row])][0]
-        judged.reasons[int(rows[row])] = _has_another(has_now, values[row])
+        _hold_another(judged, int(rows[row]), has_now, parts)
     judged.verdicts[rows] = verdicts
     judged.versions[rows] = np.where(verdicts == TAKEN, news, 0)
 
@@ -196,6 +280,7 @@ def compared_with_ids(
     owners: dict[str, int],
     *,
     name: str,
+    parts: tuple[str, ...],
     correct: bool,
 ) -> None:
     """Compare rows that have outcome ids with what is known, and with earlier rows.
@@ -205,7 +290,7 @@ def compared_with_ids(
 
     Parameters
     ----------
-    judged, versions, known, correct
+    judged, versions, known, parts, correct
         See :func:`compared`.
     owners
         The unit number of every outcome id that was accepted; grows here.
@@ -213,21 +298,31 @@ def compared_with_ids(
         What the column of outcome ids is called.
     """
     assert judged.ids is not None
-    current: dict[int, tuple[int, float]] = {}
+    current: dict[int, tuple[int, Floats]] = {}
     for place, row in enumerate(judged.candidates.tolist()):
-        number, value, key = int(judged.numbers[row]), judged.values[row], judged.ids[row]
+        number, cells, key = int(judged.numbers[row]), judged.cells[row], judged.ids[row]
         version, has = current.get(number, (int(versions[place]), known[place]))
         if owners.get(key, number) != number:
-            judged.hold(row, OTHER, f"{name} {key!r} was recorded for another unit already")
-        elif version and has == value:
+            kind = f"{name} was recorded for another unit already"
+            reason = f"{name} {key!r} was recorded for another unit already"
+            judged.hold(row, OTHER, reason, kind=kind)
+        elif version and same(has, cells):
             judged.verdicts[row] = SAME
         elif version and not correct:
-            judged.hold(row, OTHER, _has_another(has, value))
+            _hold_another(judged, row, has, parts)
         else:
             owners[key] = number
-            current[number] = (version + 1, value)
+            current[number] = (version + 1, cells)
             judged.versions[row] = version + 1
 
 
-def _has_another(known: float, received: float) -> str:
-    return f"the unit has the outcome {known:g} already; received {received:g}"
+def _hold_another(judged: Judged, row: int, known: Floats, parts: tuple[str, ...]) -> None:
+    """Hold a row of a unit that has another outcome, and name the first number that differs."""
+    received = judged.cells[row]
+    place = int(np.argmin((known == received) | (np.isnan(known) & np.isnan(received))))
+    what = f"the {('outcome', *parts)[place]}" if place else "the outcome"
+    has, got = (
+        "none" if np.isnan(cell) else f"{cell:g}" for cell in (known[place], received[place])
+    )
+    reason = f"the unit has {what} {has} already; received {got}"
+    judged.hold(row, OTHER, reason, kind="the unit has another outcome already")

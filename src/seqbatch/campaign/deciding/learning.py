@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ class News:
         Outcomes of units that had none.
     corrected
         Outcomes of units that had another one then.
-    before
-        What these had, in the same order.
+    before, was_absent
+        What these had, in the same order, and whether it was no record but what they counted as.
     until
         The newest event that counts.
     """
@@ -44,7 +44,12 @@ class News:
     fresh: Ledger
     corrected: Ledger
     before: Floats
+    was_absent: Bools
     until: int
+
+    def counting(self, absent: Ledger) -> "News":
+        """Return the same with units that count as absent."""
+        return replace(self, fresh=self.fresh.joined(absent))
 
     @property
     def numbers(self) -> Integers:
@@ -59,18 +64,29 @@ class News:
         return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
 
     @classmethod
-    def since(cls, reader: Reader, event: int, *, until: int) -> "News":
-        """Read what was recorded after one event, up to another."""
-        rows = Ledger.of(reader.outcome_chunks(after_event=event, until_event=until))
-        fresh, corrected = rows.split()
-        before = np.full(len(corrected), np.nan)
-        newest = np.zeros(len(corrected), dtype=np.int64)
-        places = {number: place for place, number in enumerate(corrected.numbers.tolist())}
-        for number, version, value, when in reader.outcome_versions(corrected.numbers):
-            place = places[number]
-            if when <= event and version > newest[place]:
-                before[place], newest[place] = value, version
-        return cls(fresh, corrected, before, until)
+    def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
+        """Read what was recorded after one event, up to where the campaign stands."""
+        chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
+        rows = Ledger.of(chunks, parts=parts)
+        newest = rows.known()
+        # Of the open wave nobody had an outcome before its first; of a closed one some counted as
+        # absent.
+        late = newest.numbers < sum(now.units[: now.wave - 1])
+        asked = newest.numbers[late | ~np.isin(newest.numbers, rows.firsts())]
+        had: dict[int, tuple[int, float]] = {}
+        for number, version, cells, when in reader.outcome_versions(asked):
+            if when <= event and version >= had.get(number, (0, 0.0))[0]:
+                had[number] = (version, cells[0])
+        again = np.isin(newest.numbers, np.array(list(had), dtype=np.int64))
+        corrected = newest.take(np.flatnonzero(again))
+        before = [had[number] for number in corrected.numbers.tolist()]
+        return cls(
+            fresh=newest.take(np.flatnonzero(~again)),
+            corrected=corrected,
+            before=np.array([value for _, value in before], dtype=np.float64),
+            was_absent=np.array([version == 0 for version, _ in before], dtype=np.bool_),
+            until=now.sequence,
+        )
 
 
 def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
@@ -89,7 +105,8 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     """
     if news.loses_precision:
         known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
-        return relearned(now, reader, known, waves=now.wave)
+        absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
+        return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
     policy = now.made_policy()
     for chunk in _chunks_of(reader, now, news):
         state = _learned(now, policy, state, chunk, news.fresh)
@@ -161,6 +178,10 @@ class _Rows:
             groups=groups,
         )
 
+    def learned(self, now: Situation, values: Floats) -> Floats:
+        """Return the rewards of outcomes: with what actions cost, and such that more is better."""
+        return now.spec.reward.sign * now.rewards(values[self.kept], self.among_all)
+
     def pieces(self, now: Situation) -> Iterator[tuple[slice, Floats]]:
         """Yield the vectors under each unit's action, in pieces that fit into memory."""
         encoder = now.encoder()
@@ -181,7 +202,7 @@ def _learned(
     if not len(here) or chunk.wave in now.skipped:
         return state
     rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
-    rewards = _sign(now) * here.values[rows.kept]
+    rewards = rows.learned(now, here.values)
     for part, vectors in rows.pieces(now):
         feedback = Feedback(vectors, rows.actions[part], rows.groups[part], rewards[part])
         state = policy.learn(state, feedback)
@@ -196,7 +217,7 @@ def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk,
         return state
     rows = _Rows.of(now, policy, state, chunk, news.corrected.numbers[here] - low)
     after, before = (
-        _sign(now) * values[here][rows.kept] for values in (news.corrected.values, news.before)
+        rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
     )
     models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
     for part, vectors in rows.pieces(now):
@@ -222,10 +243,6 @@ def _change(
     return Statistics(zero.gram, gained.moment, squares.astype(np.float64), zero.count)
 
 
-def _sign(now: Situation) -> float:
-    return 1.0 if now.spec.reward.direction == "max" else -1.0
-
-
 def _closed(policy: BasePolicy, state: Any) -> Any:
     """End a wave; what a deficient estimate means for a campaign is said by :func:`notes`."""
     with warnings.catch_warnings():
@@ -234,23 +251,41 @@ def _closed(policy: BasePolicy, state: Any) -> Any:
 
 
 def notes(now: Situation, state: Any) -> list[str]:
-    """Say which columns say nothing, and which models the data do not determine."""
+    """Say which columns say nothing, and which models have too little data."""
+    numbers = {} if now.learned is None else now.learned.numbers
     said = [
         f"column {name} was constant in the first wave; it has no part in the model"
-        for name, (_, deviation) in (now.learned or {}).items()
-        if deviation == 0
+        for name, number in numbers.items()
+        if number.sd == 0
     ]
-    determined, dim = now.made_policy().determined(state), now.encoder().dim
-    if determined is None:
+    determined, encoder = now.made_policy().determined(state), now.encoder()
+    if determined is None or (determined == encoder.dim).all():
         return said
+    why = "too few outcomes, levels that nobody had, or columns that went together so far"
+    if (directions := encoder.directions()) is None:
+        why += "; or, which is harmless, an intercept beside all levels of a category"
+    most = encoder.dim if directions is None else directions[1]
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
         names = ["all actions"]
-    for rank in sorted(set(determined.tolist()) - {dim}):
-        models = [name for name, own in zip(names, determined, strict=True) if own == rank]
-        said.append(
-            f"the outcomes determine {rank} of {dim} directions of the model of "
-            f"{', '.join(models)}; the shortest solution is used (an intercept beside all levels "
-            "of a category, constant or collinear columns, and few outcomes leave directions open)"
-        )
+    for rank in sorted(set(determined.tolist())):
+        if rank < most:
+            models = [name for name, own in zip(names, determined, strict=True) if own == rank]
+            said.append(
+                f"the outcomes so far determine {rank} of the {most} directions of the model of "
+                f"{', '.join(models)}; the shortest solution is used until more outcomes come "
+                f"({why})"
+            )
     return said
+
+
+def aliasing(now: Situation) -> list[str]:
+    """Say that columns repeat one another by their making, which harms nothing."""
+    used, most = now.encoder().directions() or (0, 0)
+    if used == most:
+        return []
+    return [
+        f"{used} columns of the model span {most} directions, however many outcomes come: some "
+        "columns sum to others, as all levels of a category do to the intercept. This is harmless: "
+        "estimated outcomes and decisions are the same however the sum is shared out"
+    ]

@@ -26,8 +26,8 @@ DECODED = 1 << 31
 MOST_DECODED = 1_100
 #: Bytes of the cells in one piece: a dictionary can spell a long text a million times.
 PIECE = 1 << 25
-#: Bytes of the cells from which a first spec is inferred, all of them in memory.
-INFERRED = 1 << 28
+#: Bytes from which a first spec is inferred, in memory: of the distinct cells, and 4 for each.
+INFERRED = 1 << 29
 
 #: Size of a number in a file: below 1e30, the product of two features is below `LARGEST_ENCODED`.
 LARGEST_NUMBER = 1e30
@@ -47,6 +47,9 @@ MOST_PLANNED = 30
 MOST_UNITS = 1_000_000_000
 #: Actions of a campaign: every answer has a column for each.
 MOST_ACTIONS = 1_000
+#: Columns that a unit's id is made of, and further columns of its outcome.
+MOST_UNIT_COLUMNS = 8
+MOST_METRICS = 50
 #: Levels of one category, each a column of the model.
 MOST_LEVELS = 10_000
 #: Sums of products that are kept at most: half a gigabyte in each state.

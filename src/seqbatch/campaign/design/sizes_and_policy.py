@@ -1,10 +1,12 @@
 """Sizes and policy, from what a person declared or from a plan."""
 
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 from seqbatch import grids
 from seqbatch.campaign.design.limits import MOST_PLANNED, MOST_UNITS
+from seqbatch.campaign.design.reasons import received
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
@@ -13,6 +15,9 @@ from seqbatch.policies import Oracle, registry
 
 #: What a campaign prefers to a policy's own defaults.
 CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
+
+#: What a plan takes from the spec itself.
+OWN = ("actions", "features", "dim")
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
@@ -30,9 +35,17 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
 
 def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Plan with the spec's own actions and features."""
-    for name in ("actions", "features", "dim"):
+    for name in OWN:
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
+    settings = [name for name in signature(plan).parameters if name not in OWN]
+    for name in wanted:
+        if name not in settings:
+            raise InvalidSpecError(
+                f"grid.plan: {name!r} is not a setting of a plan. Those are: {', '.join(settings)}."
+            )
+    if "units" not in wanted:
+        raise InvalidSpecError("grid.plan: units is missing; say how many units there are in all.")
     _require_small(wanted)
     shared = spec.model == "shared"
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
@@ -41,8 +54,10 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
         size = {"features": encoder.dim - int(spec.features.intercept)}
     try:
         made = plan(actions=len(spec.actions), **size, **wanted)
-    except TypeError as error:
-        raise InvalidSpecError(f"grid.plan must be arguments of plan(): {error}.") from None
+    except TypeError:
+        raise InvalidSpecError(
+            f"grid.plan must be settings of the right types; received {received(wanted)}."
+        ) from None
     except (InvalidArgumentError, OverflowError) as error:
         raise InvalidSpecError(f"grid.plan: {error}") from None
     return made.grid.sizes, registry.describe(made.policy)

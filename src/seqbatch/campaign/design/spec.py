@@ -1,168 +1,40 @@
 """A campaign's spec: what a person writes down before the first unit is assigned."""
 
-from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from seqbatch.campaign.design.features import Features
 from seqbatch.campaign.design.limits import (
-    LARGEST_NUMBER,
-    LONGEST_CELL,
     MOST_ACTIONS,
-    MOST_LEVELS,
+    MOST_METRICS,
+    MOST_UNIT_COLUMNS,
     MOST_UNITS,
     MOST_WAVES,
 )
+from seqbatch.campaign.design.parts import Name, Number, Part, Share, Whole, distinct
+from seqbatch.campaign.design.reward import Metric, Reward
 
 #: What columns of answers and exports are called.
 RESERVED = (
     "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
-    "reason",
+    "reason", "reward", "observed",
 )  # fmt: skip
 #: Settings that were called otherwise once, and what they are called now.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-def _no_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("a number is meant here; true and false are none")
-    return value
-
-
-#: True is a number to Python, but where a number is meant it is a mistake.
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
-Number = Annotated[
-    float, BeforeValidator(_no_boolean), Field(gt=-LARGEST_NUMBER, lt=LARGEST_NUMBER)
-]
-Share = Annotated[Number, Field(ge=0, le=1)]
-
-
-class Part(BaseModel):
-    """What all parts of a spec share: unknown keys are refused, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Action(Part):
-    """One thing that can be done to a unit, with its own features where the model is shared."""
+    """One thing that can be done to a unit, with its own features where the model is shared.
+
+    What it costs is taken off the reward that is learned from (added, where less is better).
+    """
 
     name: Name
-    features: dict[Name, Number] = {}
-
-
-class Scaling(Part):
-    """Subtract `mean` and divide by `sd`, fixed at creation."""
-
-    mean: Number
-    sd: Number = Field(gt=0)
-
-
-class Levels(Part):
-    """An indicator for each level."""
-
-    levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
-        min_length=1, max_length=MOST_LEVELS
-    )
-
-    @field_validator("levels")
-    @classmethod
-    def _each_once(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
-        return _distinct(levels, "levels")
-
-
-class Hashed(Part):
-    """An indicator for each of `hash` cells, into which levels fall by a hash of their text."""
-
-    hash: Whole = Field(ge=1, le=4096)
-
-
-def _levels(value: Any) -> Any:
-    return {"levels": value} if isinstance(value, list | tuple) else value
-
-
-def _numeric_form(value: Any) -> str | None:
-    if isinstance(value, dict | Scaling):
-        return "form: scaling"
-    return "form: word" if isinstance(value, str) else None
-
-
-def _categorical_form(value: Any) -> str | None:
-    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
-        return "form: hashed"
-    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
-
-
-#: ``"learn"``: from the first wave, then frozen. ``"raw"``: as it comes.
-Numeric = Annotated[
-    Annotated[Literal["learn", "raw"], Tag("form: word")]
-    | Annotated[Scaling, Tag("form: scaling")],
-    Discriminator(
-        _numeric_form,
-        custom_error_type="form",
-        custom_error_message='Input should be "learn", "raw" or {mean = ..., sd = ...}',
-    ),
-]
-Categorical = Annotated[
-    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
-    | Annotated[Hashed, Tag("form: hashed")],
-    Discriminator(
-        _categorical_form,
-        custom_error_type="form",
-        custom_error_message="Input should be a list of levels, or {hash = 16}",
-    ),
-]
-
-
-class Features(Part):
-    """How a unit's columns become the numbers of the model."""
-
-    intercept: bool = True
-    numeric: dict[Name, Numeric] = {}
-    categorical: dict[Name, Categorical] = {}
-    interactions: tuple[tuple[Name, Name], ...] = ()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Features":
-        if both := sorted(set(self.numeric) & set(self.categorical)):
-            raise ValueError(f"a column is numeric or categorical, not both: {', '.join(both)}")
-        known = {*self.numeric, *self.categorical}
-        for pair in self.interactions:
-            for name in pair:
-                if name not in known:
-                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
-        if not (self.intercept or known):
-            raise ValueError("at least an intercept or one feature is needed")
-        return self
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a unit's file that are read."""
-        return (*self.numeric, *self.categorical)
-
-
-class Reward(Part):
-    """Which column of the outcome file is learned from, and what it may hold."""
-
-    column: Name
-    direction: Literal["max", "min"] = "max"
-    range: tuple[Number, Number] | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Reward":
-        if self.range is not None and not self.range[0] < self.range[1]:
-            raise ValueError(f"range must be [low, high] with low below high, not {self.range}")
-        return self
+    features: dict[Name, Number] = Field(default={})
+    cost: Number = 0.0
 
 
 class Grid(Part):
@@ -209,14 +81,19 @@ class Spec(Part):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     seed: Whole = Field(default=0, ge=0, lt=2**63)
-    unit: Name = "unit"
+    unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
+        default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS
+    )
+    cluster: Name | None = None
     actions: tuple[Annotated[Action, BeforeValidator(lambda v: _action(v))], ...] = Field(
         min_length=2, max_length=MOST_ACTIONS
     )
     control: str | None = None
+    start: date | None = None
     model: Literal["per-action", "shared"] = "per-action"
     features: Features = Features()
     reward: Reward
+    metrics: tuple[Metric, ...] = Field(default=(), max_length=MOST_METRICS)
     outcome: Name | None = None
     grid: Grid
     policy: PolicyChoice | None = None
@@ -228,7 +105,7 @@ class Spec(Part):
     @field_validator("actions")
     @classmethod
     def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:
-        _distinct(tuple(action.name for action in actions), "actions")
+        distinct(tuple(action.name for action in actions), "actions")
         return actions
 
     @model_validator(mode="after")
@@ -248,21 +125,51 @@ class Spec(Part):
             )
         if self.model == "per-action" and kinds != {()}:
             raise ValueError('actions have features where model = "shared" alone')
-        if self.unit in answer_columns(names):
+        if self.start is None and any("days" in r.parts for r in self.features.date.values()):
             raise ValueError(
-                f"the unit column cannot be called {self.unit!r}, as a column of the answers or of "
-                f"an export is; nor {', '.join(RESERVED)}"
+                "start is needed where a date's days are a feature: they are counted from it, as "
+                "in start = 2026-03-01"
             )
-        own = [self.unit, self.reward.column, *([self.outcome] if self.outcome else [])]
-        _distinct(tuple(own), "unit, reward.column and outcome")
-        if self.unit in self.features.columns:
-            raise ValueError(f"the unit column {self.unit!r} cannot be a feature")
-        if self.reward.column in self.features.columns:
-            raise ValueError(
-                f"reward.column {self.reward.column!r} is also a feature: an outcome cannot be "
-                "known before its unit is assigned. Leave it out of the features, or rename one"
-            )
+        self._check_columns(names)
         return self
+
+    def _check_columns(self, actions: list[str]) -> None:
+        """Refuse columns that would be mistaken for one another."""
+        for unit in (*self.unit, self.id_name):
+            if unit in answer_columns(actions):
+                raise ValueError(
+                    f"the unit column cannot be called {unit!r}, as a column of the answers or of "
+                    f"an export is; nor {', '.join(RESERVED)}"
+                )
+            if unit in self.features.columns:
+                raise ValueError(f"the unit column {unit!r} cannot be a feature")
+        if self.cluster in answer_columns(actions) or self.cluster in self.features.columns:
+            raise ValueError(
+                f"the cluster column {self.cluster!r} cannot be a feature, nor be called as a "
+                "column of the answers or of an export is"
+            )
+        metrics = tuple(metric.column for metric in self.metrics)
+        named = () if self.outcome is None else (self.outcome,)
+        own = (*self.unit, *self.reward.columns, *metrics, *named)
+        distinct(own, "the columns of unit, reward, metrics and outcome")
+        for column in (*self.reward.columns, *metrics):
+            if column in self.features.columns or column == self.cluster:
+                raise ValueError(
+                    f"{'metrics' if column in metrics else 'reward.column'} {column!r} is also a "
+                    "column of the units: an outcome cannot be known before its unit is assigned. "
+                    "Leave it out of the features, or rename one"
+                )
+
+    @property
+    def id_name(self) -> str:
+        """What ids are called in front of people: the columns that they are made of."""
+        return " and ".join(self.unit)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The columns that are kept of an outcome beside the reward that is made of them."""
+        terms = self.reward.columns if self.reward.sum is not None else ()
+        return (*terms, *(metric.column for metric in self.metrics))
 
 
 def answer_columns(actions: Iterable[str]) -> set[str]:
@@ -270,12 +177,12 @@ def answer_columns(actions: Iterable[str]) -> set[str]:
     return {*RESERVED, *(f"p({name})" for name in actions)}
 
 
+def _unit(value: Any) -> Any:
+    columns = (value,) if isinstance(value, str) else value
+    if isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns):
+        distinct(tuple(columns), "the columns of unit")
+    return columns
+
+
 def _action(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
-
-
-def _distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
-    repeated = sorted(value for value, count in Counter(values).items() if count > 1)
-    if repeated:
-        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
-    return values

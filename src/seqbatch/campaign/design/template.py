@@ -1,233 +1,235 @@
-"""A first spec to edit: a commented example, or one inferred from a file of units."""
+"""A first spec: a commented example, or one that a file of units can use as it is."""
 
-import json
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from seqbatch.atomic import atomically
-from seqbatch.campaign.design.limits import INFERRED
-from seqbatch.campaign.design.spec import RESERVED
-from seqbatch.campaign.tables.columns import numbers
-from seqbatch.campaign.tables.reading import Source, source
-from seqbatch.campaign.tables.sizes import text_bytes
-from seqbatch.core.arrays import Floats
-from seqbatch.errors import InvalidFileError
+from seqbatch.campaign.design.drafting import FEATURES, Draft, draft_of
+from seqbatch.campaign.design.first_sizes import equal_sizes, planned_sizes
+from seqbatch.campaign.design.proposing import Proposal
+from seqbatch.campaign.design.toml import check_spec
+from seqbatch.campaign.design.written import comment, quoted, setting, value
+from seqbatch.campaign.tables.reading import source
+from seqbatch.core import arguments
 from seqbatch.targets import require_target
 
-#: A text column with more levels than this is hashed into `CELLS` cells.
-MOST_LEVELS, CELLS = 20, 16
-NOTHING = "nothing was made"
-#: Names that columns of ids have.
-LIKE_AN_ID = re.compile(
-    r"(^|[^a-z])(id|uuid|key)($|[^a-z])|account|client|customer|member|patient|subject|unit|user"
+NAME, ACTIONS, REWARD, WAVES = "my-campaign", ("nothing", "offer A", "offer B"), "outcome", 3
+#: What stands above the features of a kind.
+HEADS = {
+    "numeric": (
+        'Numbers. "learn" scales by the first wave and then never again, after clipping at its '
+        'quantiles 0.001 and 0.999; "raw" takes them as they are; {mean = 40, sd = 12} fixes the '
+        'scaling now. missing: "mean", "median" or a number in place of a missing one (where more '
+        "than 5% of the first wave are missing, an indicator is added)."
+    ),
+    "date": (
+        'Dates. "days" are those before `start`, a number like the ones above; parts may also have '
+        '"weekday" and "month", an indicator for each.'
+    ),
+    "boolean": 'Yes or no, in any usual spelling; a missing one is refused, or a "level".',
+    "categorical": (
+        "Categories: an indicator for each level. least: a level of fewer units in the first wave "
+        "goes to `other`, as does what is not listed (other = true). {hash = 16} puts many levels "
+        "into few cells."
+    ),
+}
+EXAMPLE = Draft(
+    "",
+    10_000,
+    ("unit",),
+    (
+        Proposal("age", "numeric", '"learn"'),
+        Proposal("region", "categorical", '["north", "south"]'),
+    ),
 )
 
-TEMPLATE = """\
-# A campaign in waves. Lines that start with # are comments; delete what is not needed.
-name = {name}
-seed = 1                      # where the random draws start
-unit = {unit}                 # the column that tells units apart; ids are text, zeros are kept
 
-actions = ["nothing", "offer A", "offer B"]
-control = "nothing"           # optional: the action that the others are compared with
-
-randomised = 0.1              # this share of units gets a random action, for honest measurement
-floor = 0.01                  # the least probability of each action for everybody else
-required_outcomes = 0.9       # a wave closes when this share of its outcomes is in
-on_unseen_category = "error"  # or "other": a level of its own for what was never seen
-
-[reward]
-column = "outcome"            # the column of the outcome file that is learned from
-direction = "max"             # or "min"
-# range = [0, 1]              # values outside are quarantined
-
-[features]
-intercept = true
-# interactions = [["age", "region"]]
-
-# Numbers: "learn" scales by the first wave and then never again; "raw" takes them as they are;
-# {{mean = 40, sd = 12}} fixes the scaling now.
-[features.numeric]
-{numeric}
-# Categories: the levels there are, or {{hash = 16}} for a column with many.
-[features.categorical]
-{categorical}
-[grid]
-sizes = {sizes}        # units in each wave; or calendar = true with waves = 3, units = 10000
-
-# Left out, the recommended policy is used.
-# [policy]
-# kind = "ThompsonSampling"
-"""
-
-
-def starting_spec(
-    units: Any = None, *, name: str = "my-campaign", file_format: str | None = None
-) -> str:
-    """Return a spec as text, inferred from a file of units where one is given."""
-    if units is None:
-        return _filled(name, "unit", {"age": '"learn"'}, {"region": '["north", "south"]'}, 10_000)
-    with source(units, file_format=file_format) as opened:
-        return _inferred(opened, name)
-
-
-def _inferred(opened: Source, name: str) -> str:
-    columns = opened.columns()
-    batches = _held(opened, columns)
-    count = sum(batch.num_rows for batch in batches)
-    if not count:
-        raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
-    table = pa.Table.from_batches(batches)
-    seen = opened.reading(
-        lambda: [_Column.of(column, table[column].combine_chunks()) for column in columns]
-    )
-    candidates = [column for column in seen if column.is_unit]
-    if not candidates:
-        reason = "no column of text or whole numbers has a different value in every row. Add one to"
-        raise InvalidFileError(opened.name, [(0, "", f"{reason} tell units apart")], NOTHING)
-    unit = min(candidates, key=lambda column: column.unlikely)
-    numeric, categorical, notes = {}, {}, ""
-    for column in seen:
-        if column is unit:
-            continue
-        after = "  # has missing values" if column.missing else ""
-        if column.reason:
-            notes += f"# {json.dumps(column.name, ensure_ascii=False)}: {column.reason}\n"
-        elif column.numbers is not None:
-            word = "learn" if len(np.unique(column.numbers)) > 2 else "raw"
-            numeric[column.name] = f'"{word}"{after}'
-        else:
-            categorical[column.name] = column.levels() + after
-    return _filled(name, unit.name, numeric, categorical, count, notes)
-
-
-def _held(opened: Source, columns: list[str]) -> list[pa.RecordBatch]:
-    """Return all rows of a file, if they fit into memory."""
-    batches, total = [], 0
-    for batch in opened.batches(columns, longest=None):
-        spelled = sum(int(text_bytes(column).sum()) for column in batch.columns)
-        total += spelled + 8 * batch.num_rows * len(columns)
-        if total > INFERRED:
-            opened.refuse(
-                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
-                "over fewer rows or columns"
-            )
-        batches.append(batch)
-    return batches
-
-
-@dataclass(frozen=True)
-class _Column:
-    """What a column of a file of units looks like.
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a person says of a campaign before there is a spec.
 
     Parameters
     ----------
-    name
-        What it is called.
-    values
-        Those that are there.
-    missing
-        Whether some are not.
-    numbers
-        The values as numbers, None where they are text.
-    reason
-        Why it cannot be a feature as it is; empty where it can.
+    name, actions, control, reward
+        As in a spec; `control` is the first action where None.
+    waves
+        How many waves there are; None: 3, or as many as the plan recommends.
+    units_in_all
+        How many units there will be; None: the rows of the file.
+    plan
+        Whether the planner finds the sizes; else the waves are of equal size.
+    today
+        The campaign's start, if a feature needs it.
     """
 
-    name: str
-    values: Any
-    missing: bool
-    numbers: Floats | None
-    reason: str = ""
+    name: str = NAME
+    actions: Sequence[str] = ACTIONS
+    control: str | None = None
+    reward: str = REWARD
+    waves: int | None = None
+    units_in_all: int | None = None
+    plan: bool = False
+    today: date | None = None
 
-    @classmethod
-    def of(cls, name: str, values: Any) -> "_Column":
-        """Look at a column."""
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        count, kind = len(values), values.type
-        values = values.drop_null()
-        if pa.types.is_floating(kind):
-            values = values.filter(pc.invert(pc.is_nan(values)))
-        texty = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        if texty or pa.types.is_string_view(kind):
-            values, texty = values.cast(pa.string()), True
-            values = values.filter(pc.not_equal(pc.utf8_trim_whitespace(values), ""))
-        missing = len(values) < count
-        if not len(values):
-            return cls(name, values, missing, None, "has no values")
-        found, wrong = numbers(values)
-        if wrong and not texty:
-            return cls(name, values, missing, None, f"{wrong[min(wrong)]}; it is left out")
-        return cls(name, values, missing, None if wrong else found)
+    def check(self) -> None:
+        """Refuse what a spec would refuse, in its words, before a file is read."""
+        for name, given in (("waves", self.waves), ("units", self.units_in_all)):
+            if given is not None:
+                arguments.integer(name, given, at_least=1)
+        said = {"name": self.name, "actions": list(self.actions), "control": self.controlled}
+        rest = {"reward": {"column": self.reward}, "grid": {"sizes": [1] * (self.waves or 1)}}
+        check_spec(said | rest, name="the spec to be written")
 
     @property
-    def is_unit(self) -> bool:
-        """Whether it may tell units apart: every row has another value, no fractions."""
-        if self.missing or self.reason or self.name in RESERVED:
-            return False
-        kind = self.values.type
-        if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
-            return False
-        whole = self.numbers is None or bool((self.numbers == np.round(self.numbers)).all())
-        return whole and len(self.values.unique()) == len(self.values)
-
-    @property
-    def unlikely(self) -> int:
-        """How unlikely the ids are to be in it: 0 where its name says so, 1 for other text."""
-        if LIKE_AN_ID.search(self.name.lower()):
-            return 0
-        return 1 if self.numbers is None else 2
-
-    def levels(self) -> str:
-        """Return the levels that it has, or cells for those of a column with many."""
-        levels = sorted(self.values.unique().to_pylist())
-        if len(levels) > MOST_LEVELS:
-            return f"{{hash = {CELLS}}}"
-        return json.dumps(levels, ensure_ascii=False)
+    def controlled(self) -> str | None:
+        """The action that others are compared with."""
+        return self.control or next(iter(self.actions), None)
 
 
-def _filled(
-    name: str,
-    unit: str,
-    numeric: dict[str, str],
-    categorical: dict[str, str],
-    count: int,
-    notes: str = "",
-) -> str:
-    third = max(count // 3, 1)
-    return TEMPLATE.format(
-        name=json.dumps(name),
-        unit=json.dumps(unit, ensure_ascii=False),
-        numeric=_lines(numeric),
-        categorical=_lines(categorical) + notes,
-        sizes=[third, third, max(count - 2 * third, 1)],
+@dataclass(frozen=True)
+class FirstSpec:
+    """A spec to start from, and what became of the columns of its file."""
+
+    text: str
+    draft: Draft
+    sizes: tuple[int, ...]
+
+
+def first_spec(
+    units: Any = None, choices: Choices | None = None, *, file_format: str | None = None
+) -> FirstSpec:
+    """Return a spec that the file of units can use without editing; an example without a file.
+
+    Parameters
+    ----------
+    units
+        A file or table of units.
+    choices
+        What is known of the campaign already.
+    file_format
+        csv, parquet or arrow, where the file's name does not tell.
+    """
+    choices = choices or Choices()
+    choices.check()
+    draft = EXAMPLE
+    if units is not None:
+        with source(units, file_format=file_format) as opened:
+            draft = draft_of(opened, reward=choices.reward)
+    total = choices.units_in_all or draft.rows
+    sizes, why = (
+        equal_sizes(total, choices.waves or WAVES),
+        "equal waves; `--plan` finds better ones",
     )
+    if choices.plan:
+        sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
+    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes)
 
 
-def _lines(settings: dict[str, str]) -> str:
-    return "".join(
-        f"{json.dumps(key, ensure_ascii=False)} = {value}\n" for key, value in settings.items()
-    )
+def starting_spec(units: Any = None, *, file_format: str | None = None, **choices: Any) -> str:
+    """Return a spec as text; see :func:`first_spec` and :class:`Choices`."""
+    return first_spec(units, Choices(**choices), file_format=file_format).text
 
 
 def write_spec(
     path: str | Path,
     units: Any = None,
     *,
-    name: str = "my-campaign",
     file_format: str | None = None,
     force: bool = False,
-) -> None:
-    """Write a spec, .toml, as :func:`starting_spec` makes it; over another only by force."""
+    **choices: Any,
+) -> FirstSpec:
+    """Write a spec, .toml, as :func:`first_spec` makes it; over another only by force."""
     given = [units] if isinstance(units, str | Path) else []
     require_target(path, force=force, endings=(".toml",), apart_from={"units": given})
-    text = starting_spec(units, name=name, file_format=file_format)
+    made = first_spec(units, Choices(**choices), file_format=file_format)
     with atomically(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(made.text, encoding="utf-8")
+    return made
+
+
+def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> str:
+    parts = [
+        _heading(draft),
+        _who(choices, draft),
+        _what(choices),
+        _how(choices),
+        f"\n[features]\n{setting('intercept', 'true')}",
+        '# interactions = [["one feature", "another"]]  # their products, too\n',
+        *(_features(draft, kind) for kind in FEATURES),
+        _left_out(draft),
+        f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
+        "# or calendar = true with waves = 3, units = 10000: a wave ends when it is closed\n",
+        '\n# Left out, the recommended policy is used.\n# [policy]\n# kind = "ThompsonSampling"\n',
+    ]
+    return "".join(parts)
+
+
+def _heading(draft: Draft) -> str:
+    origin = f", proposed for {quoted(draft.origin)} ({draft.rows:,} rows)" if draft.origin else ""
+    return comment(
+        f"A campaign in waves{origin}. Everything can be changed until the campaign is created; "
+        "lines that start with # are comments."
+    )
+
+
+def _who(choices: Choices, draft: Draft) -> str:
+    made = setting("name", quoted(choices.name)) + setting("seed", "1", "where random draws start")
+    if len(draft.unit) == 1:
+        why = "the column that tells units apart; ids are text, zeros are kept"
+        made += setting("unit", quoted(draft.unit[0]), why)
+    else:
+        why = "no column alone has a different value in every row; these two together have"
+        made += setting("unit", value(list(draft.unit)), why)
+        why = "rows that share it are one cluster for inference"
+        made += setting("cluster", quoted(draft.unit[0]), why)
+    if draft.has_dates:
+        why = "days of date features are counted before this: the day of the first wave"
+        made += setting("start", (choices.today or date.today()).isoformat(), why)
+    return made
+
+
+def _what(choices: Choices) -> str:
+    first = "" if choices.control else "; the first of them, since none was named"
+    return (
+        "\n"
+        + setting("actions", value(list(choices.actions)), "what can be done to a unit")
+        + setting("control", quoted(str(choices.controlled)), f"others are compared with it{first}")
+    )
+
+
+def _how(choices: Choices) -> str:
+    floor = min(0.01, 0.5 / len(choices.actions))
+    return (
+        "\n"
+        + setting("randomised", "0.1", "this share gets a random action, for honest measurement")
+        + setting("floor", f"{floor:g}", "the least probability of each action for everybody else")
+        + setting("required_outcomes", "0.9", "a wave closes when this share of outcomes is in")
+        + setting("on_unseen_category", '"other"', 'or "error": a level never seen is refused')
+        + "\n[reward]\n"
+        + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
+        + setting("direction", '"max"', 'or "min"')
+        + setting("range", "[0, 1]", "values outside are quarantined", active=False)
+    )
+
+
+def _features(draft: Draft, kind: str) -> str:
+    """Return the table of the features of a kind, with the questions, nothing without either."""
+    own = [column for column in draft.columns if kind in (column.became, column.among)]
+    if not own:
+        return ""
+    lines = "".join(
+        setting(each.column, each.setting, each.why, active=each.became == kind) for each in own
+    )
+    return f"\n{comment(HEADS[kind])}[features.{kind}]\n{lines}"
+
+
+def _left_out(draft: Draft) -> str:
+    lines = [
+        comment(f"  {quoted(each.column)}: {each.why}")
+        for each in draft.columns
+        if each.became == "left out"
+    ]
+    return "\n# Left out:\n" + "".join(lines) if lines else ""

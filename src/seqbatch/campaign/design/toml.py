@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.design.limits import DEEPEST, LONGEST_SPEC
+from seqbatch.campaign.design.parts import Part
+from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.spec import RENAMED, Spec
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
@@ -43,8 +45,15 @@ def read_text(path: str | Path) -> str:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(f"{path} must be a TOML file; it is not there.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSpecError(f"{path} must be a TOML file; reading it failed: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidSpecError(
+            f"{path} must be a TOML file in UTF-8; byte {error.start:,} of what was read is not. "
+            "Save it anew as UTF-8."
+        ) from None
+    except OSError as error:
+        raise InvalidSpecError(
+            f"{path} must be a TOML file; reading it failed: {error.strerror}."
+        ) from None
     if len(text) > LONGEST_SPEC:
         raise InvalidSpecError(
             f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
@@ -61,9 +70,7 @@ def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        quoted = _quoted(text, int(found[1])) if found else ""
-        raise InvalidSpecError(f"{name} must be valid TOML: {error}{quoted}") from None
+        raise InvalidSpecError(_not_toml(str(error), text, name)) from None
     return check_spec(declared, text=text, name=name)
 
 
@@ -75,16 +82,35 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
         return Spec.model_validate(declared)
     except ValidationError as error:
         problems = []
-        every = error.errors(include_url=False, include_input=False)
+        every = error.errors(include_url=False)
         for found in every[:SHOWN]:
             place = tuple(part for part in found["loc"] if part not in FORMS)
+            said = reason(found, _settings())
+            line = _line_of(text, place)
+            if found["type"] == "value_error":
+                line = _line_of_words(text, place, said) or line
+            label = f"{'.'.join(str(part) for part in place)}: " if place else ""
             if new := RENAMED.get(str(place[0])) if place else None:
-                found["msg"] = f"it is called {new} now; rename it"
-            label = ".".join(str(part) for part in place) or "the whole"
-            reason = found["msg"].removeprefix("Value error, ")
-            problems.append(f"  {label}: {reason}{_quoted(text, _line_of(text, place))}")
+                said = f"it is called {new} now; rename it"
+            problems.append(f"  {label}{said}{_quoted(text, line)}")
         more = max(len(every) - SHOWN, 0)
         raise _refusal(name, list(dict.fromkeys(problems)), more=more) from None
+
+
+def _not_toml(said: str, text: str, name: str) -> str:
+    """Return where a text stops being TOML, and why."""
+    found = re.search(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said)
+    if found is None:
+        return f"{name} must be valid TOML; a number in it has too many digits."
+    why, line, column = found.groups()
+    where = f" at line {line}, column {column}" if line else " at its end"
+    quoted = _quoted(text, int(line)) if line else ""
+    return f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"
+
+
+def _settings() -> list[str]:
+    """Return the names of all settings there are."""
+    return [name for part in Part.__subclasses__() for name in part.model_fields]
 
 
 def _require_shallow(text: str, name: str) -> None:
@@ -151,6 +177,16 @@ def _line_of(text: str, place: tuple[Any, ...]) -> int:
         if common > depth:
             best, depth = number, common
     return best
+
+
+def _line_of_words(text: str, place: tuple[Any, ...], said: str) -> int:
+    """Return the line of the first setting within a place that a message names, 0 where none is."""
+    lines = {key: number for number, key in _keys(text)}
+    within = tuple(str(part) for part in place)
+    for word in re.findall(r"[\w.-]+", said):
+        if line := lines.get((*within, *word.split("."))):
+            return line
+    return 0
 
 
 @lru_cache(maxsize=1)

@@ -22,13 +22,14 @@ from seqbatch.campaign.record.store import (
     OutcomeChunk,
     Reader,
     StateRecord,
+    Tombstone,
     UnitChunk,
 )
 from seqbatch.core import arguments
 from seqbatch.errors import StoreError
 
-Record = Event | UnitChunk | OutcomeChunk | StateRecord
-R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord)
+Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
+R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
 #: Bytes of a hash: 160 bits are out of reach of a search for two records with the same one.
 SIZE = 20
 
@@ -73,10 +74,12 @@ def hash_of(campaign: str, record: Record) -> str:
         case StateRecord():
             facts = ["state", campaign, record.event, record.wave]
             return digest(canonical(facts).encode(), record.content)
+        case Tombstone():
+            return digest(canonical(["tombstone", campaign, _facts(record)]).encode())
 
 
-def _facts(event: Event) -> dict[str, Any]:
-    return {name: value for name, value in vars(event).items() if name != "hash"}
+def _facts(record: Event | Tombstone) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name != "hash"}
 
 
 def rows_hash(hashes: list[str]) -> str:
@@ -115,6 +118,10 @@ class Logbook:
     def __post_init__(self) -> None:
         arguments.text("who", self.who)
 
+    def now(self) -> datetime:
+        """Return the time that an event of now would carry."""
+        return self.clock().astimezone(UTC)
+
     def write(
         self,
         change: Change,
@@ -125,6 +132,7 @@ class Logbook:
         counts: dict[str, Any] | None = None,
         payload: dict[str, Any] | None = None,
         rows: list[str] | None = None,
+        at: datetime | None = None,
     ) -> Event:
         """Add the event that ends a change, and return it.
 
@@ -138,11 +146,13 @@ class Logbook:
             See :class:`~seqbatch.campaign.record.store.Event`.
         rows
             The hashes of the records that came with it, in their order.
+        at
+            When; now where None.
         """
         event = Event(
             sequence=1 if now is None else now.sequence + 1,
             kind=kind,
-            at=self.clock().astimezone(UTC).isoformat(timespec="microseconds"),
+            at=self._time(at),
             who=self.who,
             why=arguments.text("reason", why),
             counts=counts or {},
@@ -154,6 +164,28 @@ class Logbook:
         event = sealed(change.name, event)
         change.add_event(event, folded(after(now, event)))
         return event
+
+    def bury(self, change: Change, now: Situation, *, why: str) -> Tombstone:
+        """Delete a campaign, and return what is left of it."""
+        before = change.last_tombstone()
+        tombstone = Tombstone(
+            campaign=change.number,
+            name=change.name,
+            events=now.sequence,
+            units=now.assigned,
+            last=now.hash,
+            at=self._time(),
+            who=self.who,
+            why=arguments.text("reason", why),
+            previous="" if before is None else before.hash,
+            hash="",
+        )
+        tombstone = sealed(change.name, tombstone)
+        change.bury(tombstone)
+        return tombstone
+
+    def _time(self, at: datetime | None = None) -> str:
+        return (at or self.now()).isoformat(timespec="microseconds")
 
 
 def folded(now: Situation) -> Fold:

@@ -1,7 +1,10 @@
-"""Outcomes as they were recorded: every version of each, and what was known at any event."""
+"""Outcomes as they were recorded: every version of each, and what was known at any event.
+
+Version 0 is no record: it says what a unit without one counts as since its wave was closed.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,34 +12,60 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import OutcomeChunk
-from seqbatch.core.arrays import Floats, Integers, Places
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
+#: The verdict, by number, of a unit that has no row: it stands beside those of rows.
+ABSENT = len(VERDICTS)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Accepted outcomes in the order of their events: unit number, version, value, event."""
+    """Outcomes in the order of their events: unit number, version, value, event, and parts.
+
+    The parts, shape (n, parts), are the other numbers recorded with a value: the terms of a sum,
+    and metrics. They are read where they are asked for.
+    """
 
     numbers: Integers
     versions: Integers
     values: Floats
     events: Integers
+    parts: Floats
 
     @classmethod
-    def of(cls, chunks: Iterable[OutcomeChunk]) -> "Ledger":
-        """Gather the accepted rows of recorded chunks."""
-        pieces: list[tuple[Integers, Integers, Floats, Integers]] = []
+    def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0) -> "Ledger":
+        """Gather the rows of recorded chunks that count, with this many parts of each."""
+        none = np.zeros(0, dtype=np.int64)
+        pieces = [(none, none, np.zeros(0), none, np.zeros((0, parts)))]
         for chunk in chunks:
-            rows = accepted(unpack(chunk.rows))
+            rows = counting(unpack(chunk.rows))
             events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-            columns = [rows[name].to_numpy() for name in ("number", "version", "value")]
-            pieces.append((columns[0], columns[1].astype(np.int64), columns[2], events))
-        if not pieces:
-            none = np.zeros(0, dtype=np.int64)
-            return cls(none, none, np.zeros(0), none)
+            numbers, versions, values = (
+                rows[name].to_numpy() for name in ("number", "version", "value")
+            )
+            pieces.append(
+                (numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
+            )
         return cls(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+
+    @property
+    def absent(self) -> Bools:
+        """Say which units have no record."""
+        absent: Bools = self.versions == 0
+        return absent
+
+    def joined(self, other: "Ledger") -> "Ledger":
+        """Return the rows of both, by unit number."""
+        both = Ledger(
+            np.concatenate([self.numbers, other.numbers]),
+            np.concatenate([self.versions, other.versions]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.events, other.events]),
+            np.concatenate([self.parts, other.parts]),
+        )
+        return both.take(np.argsort(both.numbers, kind="stable"))
 
     def known(self) -> "Ledger":
         """Return one row a unit, by number: its newest version."""
@@ -45,33 +74,66 @@ class Ledger:
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
         last[:-1] = numbers[1:] != numbers[:-1]
-        return self._take(order[last])
+        return self.take(order[last])
 
     def within(self, low: int, high: int) -> "Ledger":
         """Return the rows of units numbered from low up to, not including, high.
 
-        The rows must be in the order of units, as :meth:`known` and :meth:`split` return them.
+        The rows must be in the order of units, as :meth:`known` and :meth:`joined` return them.
         """
         start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
-        return self._take(slice(start, stop))
+        return self.take(slice(start, stop))
 
-    def split(self) -> tuple["Ledger", "Ledger"]:
-        """Return the newest outcomes of units that had none before these rows, and of the others.
+    def firsts(self) -> Integers:
+        """Return the units whose first version, or absence, is among these rows."""
+        return np.unique(self.numbers[self.versions <= 1])
 
-        The others had one, which these rows correct.
-        """
-        newest = self.known()
-        first = np.unique(self.numbers[self.versions == 1])
-        fresh = np.isin(newest.numbers, first)
-        return newest._take(np.flatnonzero(fresh)), newest._take(np.flatnonzero(~fresh))
+    def take(self, rows: Places | slice) -> "Ledger":
+        """Return these rows alone."""
+        return Ledger(
+            self.numbers[rows],
+            self.versions[rows],
+            self.values[rows],
+            self.events[rows],
+            self.parts[rows],
+        )
 
-    def _take(self, rows: Places | slice) -> "Ledger":
-        return Ledger(self.numbers[rows], self.versions[rows], self.values[rows], self.events[rows])
+    def without_parts(self) -> "Ledger":
+        """Return the same rows with no parts."""
+        return replace(self, parts=self.parts[:, :0])
 
     def __len__(self) -> int:
         return len(self.numbers)
 
 
-def accepted(rows: pa.Table) -> pa.Table:
-    """Return the accepted rows of a recorded chunk."""
-    return rows.filter(pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED)))
+def counting(rows: pa.Table) -> pa.Table:
+    """Return the rows of a recorded chunk that count: those accepted, and absent units."""
+    codes = pa.array([VERDICTS.index(ACCEPTED), ABSENT], type=pa.int8())
+    return rows.filter(pc.is_in(rows["verdict"], value_set=codes))
+
+
+def parts_of(rows: pa.Table, parts: int) -> Floats:
+    """Return the parts that were recorded with each row, NaN where none were."""
+    found = np.full((rows.num_rows, parts), np.nan)
+    for place in range(parts):
+        if part_name(place) in rows.column_names:
+            found[:, place] = rows[part_name(place)].to_numpy()
+    return found
+
+
+def part_name(place: int) -> str:
+    """Return what the column of a recorded chunk is called that holds a part."""
+    return f"part {place}"
+
+
+def absences(numbers: Integers, value: float) -> pa.Table:
+    """Return the rows of a chunk that says what units without an outcome count as."""
+    count = len(numbers)
+    return pa.table(
+        {
+            "number": numbers,
+            "value": np.full(count, value),
+            "version": np.zeros(count, dtype=np.int32),
+            "verdict": np.full(count, ABSENT, dtype=np.int8),
+        }
+    )

@@ -12,8 +12,9 @@ from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
@@ -42,7 +43,7 @@ class Situation:
     units
         Units assigned in each wave so far.
     learned
-        Scaling learned from the first wave, once it is closed.
+        What the first wave taught about the features, once it is closed.
     closes
         The number of the event that closed each wave.
     sequence, hash
@@ -53,6 +54,13 @@ class Situation:
         The waves that nothing is learned from.
     conflicts, quarantined
         Rows of outcome files that were held so far.
+    absent, wait
+        What a unit without an outcome counts as when its wave is closed, None for nothing; and how
+        long after its assignment, as declared or amended.
+    waiting
+        Assignments in closed waves, as wave and event, whose units had more time left then.
+    clipped
+        How many values of each column were moved to a bound so far.
     """
 
     spec: Spec
@@ -63,7 +71,7 @@ class Situation:
     policy: dict[str, Any]
     wave: int = 1
     units: tuple[int, ...] = (0,)
-    learned: dict[str, tuple[float, float]] | None = None
+    learned: Learned | None = None
     closes: tuple[int, ...] = field(default=())
     sequence: int = 0
     hash: str = ""
@@ -71,6 +79,10 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
+    absent: float | None = None
+    wait: str | None = None
+    waiting: tuple[tuple[int, int], ...] = ()
+    clipped: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -119,6 +131,7 @@ class Situation:
         own["spec"] = self.spec.model_dump(mode="json")
         own["actions"] = [action.model_dump(mode="json") for action in self.actions]
         own["retired"] = sorted(self.retired)
+        own["learned"] = None if self.learned is None else self.learned.plain()
         return own
 
     @classmethod
@@ -135,9 +148,15 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
-                "learned": None if learned is None else _pairs(learned),
+                "waiting": _waiting(plain["waiting"]),
+                "learned": None if learned is None else Learned.of(learned),
             }
         )
+
+    def rewards(self, values: Floats, actions: Integers) -> Floats:
+        """Return outcomes with what their actions cost: what is learned, but for its sign."""
+        costs = np.array([action.cost for action in self.actions])
+        return values - self.spec.reward.sign * costs[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
@@ -215,6 +234,8 @@ def _created(payload: dict[str, Any]) -> Situation:
         sizes=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
+        absent=spec.reward.absent,
+        wait=spec.reward.after,
     )
 
 
@@ -224,7 +245,7 @@ def _after(now: Situation, event: Event) -> Situation:
         case "assign":
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
-            return replace(now, units=tuple(units))
+            return replace(now, units=tuple(units), clipped=_clipped(now, event))
         case "record":
             return replace(
                 now,
@@ -232,14 +253,16 @@ def _after(now: Situation, event: Event) -> Situation:
                 quarantined=now.quarantined + event.counts["quarantined"],
             )
         case "close":
-            learned = payload.get("scaling")
+            learned = payload.get("learned")
             return replace(
                 now,
                 wave=now.wave + 1,
                 units=(*now.units, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
-                learned=now.learned if learned is None else _pairs(learned),
+                learned=now.learned if learned is None else Learned.of(learned),
+                clipped=_clipped(now, event),
+                waiting=_waiting(payload.get("waiting", ())),
             )
         case "amend":
             return amended(now, payload)
@@ -248,19 +271,33 @@ def _after(now: Situation, event: Event) -> Situation:
     return now
 
 
-def _pairs(learned: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {name: (pair[0], pair[1]) for name, pair in learned.items()}
+def _clipped(now: Situation, event: Event) -> dict[str, int]:
+    """Return how many values of each column were clipped, those of one more event among them."""
+    more = event.counts.get("clipped", {})
+    return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
+
+
+def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple((wave, event) for wave, event in plain)
+
+
+def relearns(payload: dict[str, Any]) -> bool:
+    """Say whether an amendment changes what was learned, and so comes with a state of its own."""
+    return not payload.keys() <= {"absent", "wave"}
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
-    """Return the situation under an amendment: new sizes, actions, or least probability."""
+    """Return the situation under an amendment: new sizes, actions, least probability, absences."""
     added = tuple(Action.model_validate(action) for action in payload.get("add", ()))
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
+    absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
     return replace(
         now,
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=tuple(payload.get("sizes", now.sizes)),
         floor=float(payload.get("floor", now.floor)),
+        absent=absent["absent"],
+        wait=absent["after"],
     )

@@ -8,12 +8,15 @@ units      chunks of assigned units: what was given and what was decided, as Arr
 outcomes   chunks of recorded rows, each with its verdict, as Arrow
 states     what the policy knew after each wave
 numbers    unit id to its number in the campaign, so that no unit has two actions
-values     unit number and version to an outcome, so that no outcome counts twice
+values     unit number and version to an outcome, so that no outcome counts twice; version 0 is
+           what a unit without an outcome was counted as
 owners     outcome id to a unit's number, so that no outcome has two units
 ========== =========================================================================
 
 Beside them stands one fold for each campaign: what its events say, as of the newest one, so that a
 call need not read them all. It is rebuilt where it does not fit, and a verification ignores it.
+
+A campaign without outcomes can be deleted: all of its records go at once, and a tombstone stays.
 
 Every change is made within one :meth:`Store.change`, which is one transaction: it ends with one
 event or leaves nothing. Changes of one campaign come one after the other, whichever process makes
@@ -120,12 +123,44 @@ class Fold:
     hash: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tombstone:
+    """What is left of a campaign that was deleted.
+
+    Parameters
+    ----------
+    campaign, name
+        Its number in the store, which no other will have, and its name, which is free again.
+    events, units, last
+        How many events and units it had, and the hash of its newest event.
+    at, who, why
+        When it was deleted, by whom, and the reason given.
+    previous, hash
+        The hash of the store's tombstone before it ("" for the first), and its own.
+    """
+
+    campaign: int
+    name: str
+    events: int
+    units: int
+    last: str
+    at: str
+    who: str
+    why: str
+    previous: str
+    hash: str
+
+
 class Reader(Protocol):
     """One consistent view of one campaign."""
 
     @property
     def name(self) -> str:
         """The campaign's name as the store has it."""
+
+    @property
+    def number(self) -> int:
+        """The campaign's number in the store."""
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -170,11 +205,17 @@ class Reader(Protocol):
     def owners(self, ids: Sequence[str]) -> Integers:
         """Return the number of the unit that each outcome id belongs to, -1 where none."""
 
-    def outcomes(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the newest version and value of each unit's outcome; 0 and NaN where none."""
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
+        """Return the newest version and cells of each unit's outcome; 0 and NaN where none.
 
-    def outcome_versions(self, numbers: Integers) -> Iterator[tuple[int, int, float, int]]:
-        """Yield all versions of units' outcomes: number, version, value, event."""
+        The cells are the value and, where `parts` are wanted, the other numbers that were recorded
+        with it. Version 0 is no record: it is what a unit counts as that has none.
+        """
+
+    def outcome_versions(
+        self, numbers: Integers
+    ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
+        """Yield all versions of units' outcomes: number, version, cells, event."""
 
     def index_sizes(self) -> tuple[int, int, int]:
         """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
@@ -199,9 +240,9 @@ class Change(Reader, Protocol):
         """Add a chunk of units, whose numbers were claimed."""
 
     def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, values: Floats
+        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and the accepted ones to the index."""
+        """Add a chunk of outcome rows, and those that count to the index."""
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""
@@ -211,6 +252,12 @@ class Change(Reader, Protocol):
 
     def add_event(self, event: Event, fold: Fold) -> None:
         """Add the event that says what all this was, and keep its fold; a change's last call."""
+
+    def last_tombstone(self) -> Tombstone | None:
+        """Return the newest tombstone of the store."""
+
+    def bury(self, tombstone: Tombstone) -> None:
+        """Delete the campaign, but for its tombstone; a change's last call."""
 
 
 class Store(Protocol):
@@ -226,6 +273,9 @@ class Store(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of campaigns that were deleted, in the order of their deletion."""
 
     def create(self, name: str) -> AbstractContextManager[Change]:
         """Begin a campaign; a name that is taken raises CampaignStateError."""

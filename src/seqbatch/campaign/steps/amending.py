@@ -7,14 +7,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
-from seqbatch.campaign.design.limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
-from seqbatch.campaign.design.spec import Action, answer_columns
+from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.design.reasons import reason
+from seqbatch.campaign.design.reward import check_absent, waiting
+from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation, amended
+from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
-from seqbatch.campaign.steps.creating import require_room
+from seqbatch.campaign.steps.creating import keeps_control, require_room
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -36,11 +38,14 @@ class Amending:
         add: list[Action],
         retire: list[str],
         floor: float | None,
+        force: bool,
+        absent: dict[str, Any] | None = None,
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
         now = self.now
-        self._require_boundary()
         payload: dict[str, Any] = {}
+        if absent is not None:
+            payload["absent"] = self._absent(absent)
         if sizes is not None or units is not None:
             payload["sizes"] = self._sizes(sizes, units)
         if add:
@@ -51,9 +56,18 @@ class Amending:
             payload["floor"] = floor
         if not payload:
             raise InvalidArgumentError("amendment", "a change of some kind", "none")
+        if not relearns(payload):
+            now.require_open()
+            return self._write("amend", why, {**payload, "wave": now.wave}, [])
+        self._require_boundary()
         self._check_actions(add, retire)
         after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        if not payload["changes"]:
+            raise InvalidArgumentError("amendment", "a change of some kind", "what is so already")
         self._check_after(after, bool(add))
+        if not force:
+            self._protect_control(after)
         # Another number of actions is another problem: sums of the old one do not fit into it.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
@@ -64,10 +78,31 @@ class Amending:
         self._change.add_state(saved)
         return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
 
+    def _absent(self, to: dict[str, Any]) -> dict[str, Any]:
+        """Return what absent units count as from now on, and what they counted as before."""
+        now = self.now
+        try:
+            check_absent(to["absent"], now.spec.reward.range)
+            if to["after"] is not None:
+                waiting(to["after"])
+        except ValueError as error:
+            raise InvalidArgumentError(
+                "absent", "as in a spec", to["absent"], f"{error}."
+            ) from None
+        before = {"absent": now.absent, "after": now.wait}
+        if to == before:
+            raise InvalidArgumentError("absent", "another than now", to["absent"])
+        return {"from": before, "to": to}
+
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
         if self.now.aborted:
             raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
+        if self.now.finished:
+            raise CampaignStateError(
+                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
+                "are closed, and there is nothing to end early."
+            )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
@@ -121,8 +156,9 @@ class Amending:
                 raise InvalidArgumentError(
                     "add", f"a name not among {', '.join(names)}", action.name
                 )
-            if now.spec.unit in answer_columns([action.name]):
-                rule = f"such that p({action.name}) is not the unit column {now.spec.unit!r}"
+            if (taken := f"p({action.name})") in (*now.spec.unit, now.spec.cluster):
+                what = "unit" if taken in now.spec.unit else "cluster"
+                rule = f"such that p({action.name}) is not the {what} column {taken!r}"
                 raise InvalidArgumentError("add", rule, repr(action.name))
             names.append(action.name)
             if tuple(action.features) != tuple(now.actions[0].features):
@@ -140,6 +176,22 @@ class Amending:
                 )  # fmt: skip
             if name not in given:
                 raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
+
+    def _protect_control(self, after: Situation) -> None:
+        """Refuse to give up the action that the others are compared with."""
+        control = self.now.spec.control
+        names = [action.name for action in after.actions]
+        if control is not None and names.index(control) in after.retired - self.now.retired:
+            raise InvalidArgumentError(
+                "retire", "another action than the control", repr(control),
+                "No unit of the waves to come would get it, and none of those waves could be "
+                "compared with it. Where that is meant, add force=True.",
+            )  # fmt: skip
+        if keeps_control(self.now) and not keeps_control(after):
+            raise InvalidArgumentError(
+                "floor", f"above 0 where nothing else gives units the control {control!r}",
+                after.floor, "Where that is meant, add force=True.",
+            )  # fmt: skip
 
     def _check_after(self, after: Situation, added: bool) -> None:
         count = len(after.active)
@@ -175,24 +227,50 @@ def amend(
     add: Sequence[str | Mapping[str, Any]],
     retire: list[str],
     floor: float | None,
+    force: bool,
+    absent: float | None = None,
+    after: str | None = None,
 ) -> Event:
     """Amend a campaign in one transaction."""
-    _require_reason(why)
+    require_reason(why)
+    if absent is None and after is not None:
+        raise InvalidArgumentError("after", "given with absent alone", after)
+    declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
         return Amending(change, logbook).run(
-            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor
-        )
+            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
+            force=force, absent=declared,
+        )  # fmt: skip
+
+
+def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
+    """Return what an amendment changes, from what to what."""
+    told = [
+        ("sizes", list(before.sizes), list(after.sizes)),
+        ("actions", _given(before), _given(after)),
+        ("floor", before.floor, after.floor),
+    ]
+    return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
+
+
+def _given(now: Situation) -> list[str]:
+    return [now.actions[number].name for number in now.active]
 
 
 def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     """End a campaign early, in one transaction."""
-    _require_reason(why)
+    require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
 
 
-def _require_reason(why: str) -> None:
+def _finite(absent: float) -> float:
+    return arguments.number("absent", absent, above=-LARGEST_NUMBER, at_most=LARGEST_NUMBER)
+
+
+def require_reason(why: str) -> None:
+    """Refuse what is done without a reason."""
     if not why.strip():
         raise InvalidArgumentError("reason", "given", repr(why))
 
@@ -204,4 +282,4 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         found = error.errors()[0]
         place = ".".join(str(part) for part in found["loc"])
         rule = "an action with a name and, under a shared model, finite features"
-        raise InvalidArgumentError("add", rule, repr(given), f"{place}: {found['msg']}.") from None
+        raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None

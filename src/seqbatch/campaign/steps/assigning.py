@@ -1,5 +1,6 @@
 """Assign the units of a checked file: decide for the new ones, answer for all."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
+from seqbatch.campaign.steps.drawing import Drawing
 from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
 from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.reading import Source, has_ending, source
@@ -44,13 +46,16 @@ class Assigned:
     wave
         The wave that was open.
     assigned, repeated, left_over
-        Units that got an action now, had one already, and did not fit in the wave.
+        Units that got an action now, had one already, and did not fit in the wave or were not
+        drawn.
     left
         How many units the wave still takes; None where the calendar decides.
     actions
         How many of the units assigned now got each action.
     randomised
         How many of them got an action drawn uniformly at random.
+    clipped
+        How many of their values were moved to a bound, by column, where any were.
     event
         The number of the event; None where nothing was new.
     table
@@ -58,6 +63,9 @@ class Assigned:
     warnings
         What looks odd in the file: ids that differ by no more than case, spaces around them,
         leading zeros or Unicode form. They are different units all the same.
+    drawn_from, earlier
+        Where the wave was drawn: the units that could be, and those of earlier waves that the list
+        held too, which have no answer here. `drawn_from` is None where nothing was drawn.
     """
 
     wave: int
@@ -67,9 +75,12 @@ class Assigned:
     left: int | None
     actions: dict[str, int]
     randomised: int
+    clipped: dict[str, int]
     event: int | None
     table: pa.Table | None = None
     warnings: tuple[str, ...] = ()
+    drawn_from: int | None = None
+    earlier: int = 0
 
 
 @dataclass
@@ -84,11 +95,14 @@ class Assigning:
         Who signs.
     partial
         Whether to take the first units that fit where there is no room for all.
+    draw
+        Whether to draw the wave's units from a list of everybody.
     """
 
     change: Change
     logbook: Logbook
     partial: bool
+    draw: bool = False
     now: Situation = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +118,9 @@ class Assigning:
         self._hashes: list[str] = []
         self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
+        self._clipped: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
+        self._drawing: Drawing | None = None
 
     def run(
         self,
@@ -116,12 +132,14 @@ class Assigning:
     ) -> Assigned:
         """Decide for every unit that was checked, and write the answers."""
         checked.require_fit(self.now.encoder(wave=self.now.wave))
+        if self.draw:
+            self._drawing = Drawing(self.change, self.now, checked)
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
         tables, start = [no_assignments(self.now.spec.unit, names)], 0
         if out is not None:
             out.write(tables[0])
-        for units, given in checked.pieces():
+        for units, given in (self._drawing or checked).pieces():
             start += len(units)
             report(start)
             fits, waves, decided = self._batch(units, given)
@@ -143,19 +161,28 @@ class Assigning:
         # read wanted another one assigned.
         source.require_unchanged()
         event = self._finish()
-        left = self.now.left
+        left, drawing = self.now.left, self._drawing
         return Assigned(
             wave=self.now.wave,
             assigned=self._new,
             repeated=self._repeated,
-            left_over=self._over,
+            left_over=self._left_over,
             left=None if left is None else left - self._new,
             actions=dict(zip(names, self._counts.tolist(), strict=True)),
             randomised=self._randomised,
+            clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
             warnings=checked.warnings,
+            drawn_from=None if drawing is None else drawing.fresh,
+            earlier=0 if drawing is None else drawing.earlier,
         )
+
+    @property
+    def _left_over(self) -> int:
+        if self._drawing is None:
+            return self._over
+        return self._drawing.fresh - self._drawing.drawn
 
     def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
@@ -227,6 +254,7 @@ class Assigning:
         self._new += len(units)
         self._counts += np.bincount(decided.actions, minlength=len(self._counts))
         self._randomised += int(decided.randomised.sum())
+        self._clipped.update(self.now.encoder(wave=self.now.wave).clipped(given))
         return decided
 
     def _spill(self, source: Source, rest: Writer) -> None:
@@ -240,16 +268,27 @@ class Assigning:
 
     def _refuse_overflow(self) -> None:
         if self._over and not self.partial:
+            advice = "The wave is full: record its outcomes and close it, then assign the others."
+            if self.now.left:
+                advice = (
+                    "Hand over fewer; or draw as many as fit from the list (draw=True), which is "
+                    "fair whatever its order; or take the first ones that fit (partial=True)."
+                )
             raise CampaignStateError(
                 f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
-                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. "
-                "Hand over fewer, or take the first ones that fit (partial)."
+                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. {advice}"
             )
 
     def _finish(self) -> int | None:
         if not self._new:
             return None
         names = [action.name for action in self.now.actions]
+        payload: dict[str, Any] = {"wave": self.now.wave, "chunks": len(self._hashes)}
+        if self._drawing is not None and self._drawing.limit is not None:
+            # With the list in hand, anybody can tell who should have been drawn.
+            payload["draw"] = {
+                "from": self._drawing.fresh, "highest_lot": f"{self._drawing.limit:016x}",
+            }  # fmt: skip
         event = self.logbook.write(
             self.change,
             self.now,
@@ -257,11 +296,12 @@ class Assigning:
             counts={
                 "assigned": self._new,
                 "repeated": self._repeated,
-                "left_over": self._over,
+                "left_over": self._left_over,
                 "randomised": self._randomised,
                 "actions": dict(zip(names, self._counts.tolist(), strict=True)),
+                **({"clipped": dict(self._clipped)} if self._clipped else {}),
             },
-            payload={"wave": self.now.wave, "chunks": len(self._hashes)},
+            payload=payload,
             rows=self._hashes,
         )
         return event.sequence
@@ -275,6 +315,7 @@ def assign(
     *,
     out: str | Path | None,
     partial: bool,
+    draw: bool,
     rest: str | Path | None,
     file_format: str | None,
     out_format: str | None,
@@ -282,6 +323,7 @@ def assign(
     report: Callable[[str, int], None],
 ) -> Assigned:
     """Check a file of units, assign them in one transaction, and then publish the answers."""
+    _require_one_way(draw=draw, partial=partial, rest=rest)
     rest_format = None if has_ending(str(rest)) else out_format
     formats = (out_format, rest_format)
     _require_targets(store, units, out, rest, formats=formats, force=force)
@@ -295,7 +337,7 @@ def assign(
         counting = partial_call(report, "checking")
         checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
         with store.change(name) as change:
-            assigning = Assigning(change, logbook, partial)
+            assigning = Assigning(change, logbook, partial, draw)
             result = assigning.run(
                 opened, checked, writer, spill, partial_call(report, "assigning")
             )
@@ -310,6 +352,19 @@ def assign(
         return result
 
 
+def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:
+    if draw and partial:
+        raise InvalidArgumentError(
+            "draw", "left out with partial=True", "both",
+            "Units are drawn from the whole list, or the first ones that fit are taken.",
+        )  # fmt: skip
+    if draw and rest is not None:
+        raise InvalidArgumentError(
+            "rest", "left out with draw=True", rest,
+            "Hand over the same list for the next wave: units that have an action are passed over.",
+        )  # fmt: skip
+
+
 def _publish(writer: Writer, result: Assigned, what: str) -> None:
     """Publish a file; where that fails, say what is known."""
     try:
@@ -321,7 +376,7 @@ def _publish(writer: Writer, result: Assigned, what: str) -> None:
         raise OutputError(
             f"{done}, but writing {what}, failed: {error.strerror or error}. Make the same call "
             "again once that is mended: it is safe, assigns no unit twice and writes the same "
-            "answers. A file that was written already must be overwritten then (force)."
+            "answers. A file that was written already must be overwritten then (force=True)."
         ) from error
 
 

@@ -1,24 +1,28 @@
 """Close a wave: look at what came back, re-estimate, open the next."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.deciding.balance import Allocation, ChiSquare, missingness
-from seqbatch.campaign.deciding.learning import News, closed, notes, still_used
-from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
+from seqbatch.campaign.deciding.absence import Absentees, absentees
+from seqbatch.campaign.deciding.balance import ChiSquare
+from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
+from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.tally import Tally, tally
+from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
-from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Change, Event, Reader, StateRecord, Store
-from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.encoder import learn_scaling
-from seqbatch.core.arrays import Integers
+from seqbatch.campaign.record.outcomes import Ledger, absences
+from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
+from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
+#: Absent units that are kept together.
+PIECE = 65_536
 #: What is said of late outcomes that nothing is learned from.
 UNUSED = (
     "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
@@ -34,18 +38,26 @@ class Closed:
     ----------
     wave
         The wave that was closed.
-    assigned, observed
-        Its units and their outcomes, by action.
+    assigned, observed, absent
+        Its units, their recorded outcomes, and those without one that count as absent, by action.
     expected
         The units expected under the logged probabilities, by action.
     missingness, allocation
         Tests: are outcomes missing as often under every action, and were actions given as often
         as logged? A small p asks for a look before anything is believed.
+    absent_earlier
+        Units of earlier waves that count as absent from now on, their time being up.
     late
         Outcomes of earlier waves, new since the last closing, that enter this estimate; under
         sample splitting this one or one to come.
+    replaced
+        Late outcomes of units that earlier estimates counted as absent.
     corrected
         Outcomes that earlier estimates used, and that were corrected since.
+    absent_value, unit
+        What an absent unit counts as (None where none are counted), and the reward's unit.
+    metrics
+        The wave's metrics by action, with their guardrails.
     notes
         What there is to say about the estimate.
     event, hash
@@ -56,11 +68,17 @@ class Closed:
     wave: int
     assigned: dict[str, int]
     observed: dict[str, int]
+    absent: dict[str, int]
     expected: dict[str, float]
     missingness: ChiSquare
     allocation: ChiSquare
+    absent_earlier: int
     late: int
+    replaced: int
     corrected: int
+    absent_value: float | None
+    unit: str | None
+    metrics: tuple[MetricRow, ...]
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -73,59 +91,21 @@ class Closed:
             wave=payload["wave"],
             assigned=payload["assigned"],
             observed=payload["observed"],
+            absent=payload["absent"],
             expected=payload["expected"],
             missingness=ChiSquare(**payload["missingness"]),
             allocation=ChiSquare(**payload["allocation"]),
+            absent_earlier=payload["absent_earlier"],
             late=payload["late"],
+            replaced=payload["replaced"],
             corrected=payload["corrected"],
+            absent_value=payload["absent_value"],
+            unit=payload["unit"],
+            metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
         )
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Units of one wave with an outcome and without, by action."""
-
-    seen: Allocation
-    missing: Allocation
-
-    @property
-    def allocation(self) -> Allocation:
-        """All units."""
-        return self.seen + self.missing
-
-    @property
-    def assigned(self) -> Integers:
-        """Units."""
-        return self.seen.counts + self.missing.counts
-
-    @property
-    def observed(self) -> Integers:
-        """Outcomes."""
-        return self.seen.counts
-
-    def tests(self) -> dict[str, ChiSquare]:
-        """Return the two tests by name."""
-        return {
-            "missingness": missingness(self.seen, self.missing),
-            "allocation": self.allocation.test(),
-        }
-
-
-def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
-    """Count a wave's units and outcomes."""
-    actions = len(now.actions)
-    counted = Tally(seen=Allocation(actions), missing=Allocation(actions))
-    chunks = [extent.chunk for extent in reader.extents(wave=wave)]
-    for chunk in reader.unit_chunks(given=False, chunks=chunks):
-        decided = Decided.of(unpack(chunk.decided))
-        seen = np.zeros(chunk.count, dtype=np.bool_)
-        seen[known.within(chunk.first, chunk.first + chunk.count).numbers - chunk.first] = True
-        counted.seen.add(decided.actions[seen], decided.probabilities[seen])
-        counted.missing.add(decided.actions[~seen], decided.probabilities[~seen])
-    return counted
 
 
 class Closing:
@@ -147,11 +127,16 @@ class Closing:
         record = self._change.last_state()
         assert record is not None
         # The wave's units were assigned after the last estimate, and so came all their outcomes.
-        news = News.since(self._change, record.event, until=now.sequence)
-        counted = tally(self._change, now, news.fresh, now.wave)
+        parts = len(now.spec.parts)
+        news = News.since(self._change, now, record.event, parts=parts)
+        at = self._logbook.now()
+        gone = absentees(self._change, now, news.fresh, at=at, skip=skip)
+        everyone = news.counting(gone.ledger(now.sequence + 1, parts)).fresh
+        counted = tally(self._change, now, everyone, now.wave)
         if not force:
-            self._refuse_early(counted)
-        return Closed.of(self._close(counted, record, news, why=why, forced=force, skip=skip))
+            self._refuse_early(counted, news.fresh)
+        told = {"forced": force, "skipped": skip, **self._counted(counted, news, gone)}
+        return Closed.of(self._close(record, news, gone, told, at=at, why=why))
 
     def _refuse_wrong_wave(self, wave: int | None) -> None:
         now = self.now
@@ -167,14 +152,15 @@ class Closing:
                 f"close.{past}"
             )
 
-    def _refuse_early(self, counted: Tally) -> None:
-        now, advice = self.now, "Or close it by force, with a reason."
-        units, outcomes = int(counted.assigned.sum()), int(counted.observed.sum())
+    def _refuse_early(self, counted: Tally, recorded: Ledger) -> None:
+        now, advice = self.now, "Or close it as it is: force=True, with a reason=..."
+        units, outcomes = int(counted.assigned.sum()), int(counted.seen.counts.sum())
         if now.left:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
                 f"Assign them. {advice}"
             )
+        self._refuse_buyers(units, recorded)
         # The product of a share and a count may miss the whole number that is meant.
         if outcomes < math.ceil(now.spec.required_outcomes * units - 1e-9):
             raise CampaignStateError(
@@ -183,62 +169,122 @@ class Closing:
                 f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}"
             )
 
+    def _refuse_buyers(self, units: int, recorded: Ledger) -> None:
+        """Refuse a wave whose missing outcomes are a question that only a person can answer."""
+        now = self.now
+        values = recorded.within(now.assigned - units, now.assigned).values
+        if now.absent is not None and not len(values):
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
+                f"{units:,} units would count as {now.absent:g}. Record its outcomes. Or close it "
+                "by force, with a reason."
+            )
+        if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has outcomes of {len(values):,} of its "
+                f"{units:,} units ({len(values) / units:.1%}; at least "
+                f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. Do "
+                "the files hold buyers only? If a unit without a row has the outcome 0, declare "
+                "it: amend the campaign with absent = 0, then close. If the others are not known "
+                "yet, record them first, or close by force, with a reason."
+            )
+
+    def _counted(self, counted: Tally, news: News, gone: Absentees) -> dict[str, Any]:
+        """Return what the event tells of the wave: counts by action, tests and metrics."""
+        now = self.now
+        names = [action.name for action in now.actions]
+        by_action = {
+            "assigned": counted.assigned,
+            "observed": counted.observed,
+            "absent": counted.absent,
+            "expected": counted.allocation.expected,
+        }
+        return {
+            "wave": now.wave,
+            **{
+                what: dict(zip(names, values.tolist(), strict=True))
+                for what, values in by_action.items()
+            },
+            **{name: test.plain() for name, test in counted.tests().items()},
+            "absent_earlier": len(gone.numbers) - int(counted.absent.sum()),
+            "replaced": int(news.was_absent.sum()),
+            "corrected": int((~news.was_absent).sum()),
+            "absent_value": now.absent,
+            "unit": now.spec.reward.unit,
+            "waiting": [list(each) for each in gone.waiting],
+            "metrics": [asdict(row) for row in counted.metrics.rows(names)],
+        }
+
     def _close(
         self,
-        counted: Tally,
         record: StateRecord,
         news: News,
+        gone: Absentees,
+        told: dict[str, Any],
         *,
+        at: datetime,
         why: str,
-        forced: bool,
-        skip: bool,
     ) -> Event:
         now, change = self.now, self._change
-        scaling = self._scaling()
-        # Learning uses the scaling that this very wave taught; deciding in it did not know it.
-        learner = replace(now, learned=scaling) if scaling is not None else now
-        if skip:
+        learned = self._learned()
+        # Learning uses what this very wave taught of the features; deciding in it did not know it.
+        learner = replace(now, learned=learned) if learned is not None else now
+        if told["skipped"]:
             learner = replace(learner, skipped=(*now.skipped, now.wave))
         before = unpack_state(record.content, now)
         late, unused = self._late(news.fresh, before)
-        state = closed(learner, before, change, news)
+        absent = self._keep_absent(gone)
+        everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
+        state = closed(learner, before, change, everyone)
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
         )
         saved = sealed(change.name, saved)
         change.add_state(saved)
-        names = [action.name for action in now.actions]
-        tests = counted.tests()
-        by_action: dict[str, Any] = {
-            "assigned": dict(zip(names, counted.assigned.tolist(), strict=True)),
-            "observed": dict(zip(names, counted.observed.tolist(), strict=True)),
-            "expected": dict(zip(names, counted.allocation.expected.tolist(), strict=True)),
-        }
         return self._logbook.write(
             change,
             now,
             kind="close",
             why=why,
             counts={
-                "units": int(counted.assigned.sum()),
-                "outcomes": int(counted.observed.sum()),
+                "units": sum(told["assigned"].values()),
+                "outcomes": sum(told["observed"].values()),
+                "absent": len(gone.numbers),
+                **_clipped(learned),
             },
             payload={
-                "wave": now.wave,
-                **by_action,
-                **{name: test.plain() for name, test in tests.items()},
+                **told,
                 "late": late,
-                "corrected": len(news.corrected),
-                "scaling": scaling,
-                "forced": forced,
-                "skipped": skip,
+                "learned": None if learned is None else learned.plain(),
                 "notes": [
                     *notes(learner, state),
+                    *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),
                 ],
             },
-            rows=[saved.hash],
+            rows=[*absent, saved.hash],
+            at=at,
         )
+
+    def _keep_absent(self, gone: Absentees) -> list[str]:
+        """Keep what absent units count as, so that a later row is known to replace it."""
+        now, hashes = self.now, list[str]()
+        _, chunk = self._change.next_chunks()
+        for start in range(0, len(gone.numbers), PIECE):
+            numbers = gone.numbers[start : start + PIECE]
+            rows = absences(numbers, gone.value)
+            made = OutcomeChunk(
+                chunk=chunk + len(hashes),
+                event=now.sequence + 1,
+                count=len(numbers),
+                rows=pack(rows),
+                hash="",
+            )
+            made = sealed(self._change.name, made)
+            values = rows["value"].to_numpy().reshape(-1, 1)
+            self._change.add_outcomes(made, numbers, np.zeros_like(numbers), values)
+            hashes.append(made.hash)
+        return hashes
 
     def _late(self, fresh: Ledger, state: Any) -> tuple[int, int]:
         """Count the new outcomes of earlier waves: those that are used, and those that are not."""
@@ -250,15 +296,22 @@ class Closing:
         used = int(still_used(now, state, decided).sum())
         return used, len(late) - used
 
-    def _scaling(self) -> dict[str, tuple[float, float]] | None:
-        """Return the scaling that the first wave teaches, None in later ones."""
+    def _learned(self) -> Learned | None:
+        """Return what the first wave teaches of the features, None in later ones."""
         if self.now.wave > 1:
             return None
-        encoder = self.now.encoder()
-        if "learn" not in encoder.features.numeric.values():
-            return {}
-        chunks = self._change.unit_chunks(given=True)
-        return learn_scaling(encoder, (unpack(chunk.given) for chunk in chunks))
+        return learn(
+            self.now.encoder(),
+            lambda: (unpack(chunk.given) for chunk in self._change.unit_chunks(given=True)),
+            units=self.now.units[0],
+        )
+
+
+def _clipped(learned: Learned | None) -> dict[str, Any]:
+    """Return the counts of the first wave's values beyond its own bounds, where there are any."""
+    numbers = {} if learned is None else learned.numbers
+    found = {name: number.clipped for name, number in numbers.items() if number.clipped}
+    return {"clipped": found} if found else {}
 
 
 def close(

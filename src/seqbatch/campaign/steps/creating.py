@@ -1,5 +1,6 @@
 """Create a campaign: check that what was declared can ever run, then keep it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +72,46 @@ def begun(payload: dict[str, Any]) -> Situation:
     # The same fold as later, of the event that creation will write.
     now = situation([first])
     require_room(now)
-    learning = "learn" in now.spec.features.numeric.values()
+    _require_distinct_columns(now)
+    learning = now.spec.features.learning
     if learning and not now.made_policy().starts_blind:
         raise InvalidSpecError(
-            'features.numeric: a scaling is learned ("learn") from a first wave that is assigned '
-            f"at random, and policy {now.policy['kind']} has first = {now.policy.get('first')!r}. "
-            'Set first = "uniform", or fix the scaling: {mean = ..., sd = ...}.'
+            f"features: what is learned of {', '.join(learning[:8])} (scaling, quantiles, rare "
+            "levels, what stands for a missing number) is learned from a first wave that is "
+            f"assigned at random, and policy {now.policy['kind']} has first = "
+            f"{now.policy.get('first')!r}. "
+            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
+        )
+    if not keeps_control(now):
+        raise InvalidSpecError(
+            "control: after the first wave nothing makes sure that any unit gets "
+            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
+            "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
+            "every action has at least that probability); or leave control out."
         )
     return now
+
+
+def keeps_control(now: Situation) -> bool:
+    """Say whether the control, where there is one, is surely given to some units in every wave."""
+    names = [action.name for action in now.actions]
+    if now.spec.control is None or names.index(now.spec.control) in now.retired:
+        return True
+    policy = now.made_policy()
+    by_chance = policy.starts_blind and len(now.sizes) == 1
+    tries = now.policy["kind"] == "UniformRandom" or now.policy.get("epsilon", 0) > 0
+    always = now.fixed is not None and now.spec.control == names[now.fixed]
+    return bool(now.spec.randomised or now.floor or tries or always or by_chance)
+
+
+def _require_distinct_columns(now: Situation) -> None:
+    """Refuse features that would become columns of the model under one name."""
+    twice = [name for name, count in Counter(now.encoder().names).items() if count > 1]
+    if twice:
+        raise InvalidSpecError(
+            f"features: several columns of the model would be called {', '.join(twice[:8])}. "
+            "Rename a column of the file, or leave a repeated interaction out."
+        )
 
 
 def require_room(now: Situation) -> None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
+from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import Logbook, current, sealed
-from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS
+from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.tables.columns import holds_numbers
@@ -40,6 +41,8 @@ class Recorded:
         Accepted outcomes that replace another.
     held
         The first conflicts and quarantined rows: line, unit, verdict, reason.
+    reasons
+        Why rows were held, all of them: verdict, reason and how many, the most frequent first.
     event
         The number of the event; None where there was nothing but duplicates.
     """
@@ -52,6 +55,7 @@ class Recorded:
     late: int
     corrected: int
     held: tuple[tuple[int, str, str, str], ...]
+    reasons: tuple[tuple[str, str, int], ...]
     event: int | None
 
 
@@ -70,6 +74,7 @@ class Recording:
         self._late = self._corrected = 0
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
+        self._kinds: Counter[tuple[str, str]] = Counter()
 
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
@@ -77,7 +82,7 @@ class Recording:
         for batch in source.batches(columns):
             self._require_numbers(batch, source)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
-            self._batch(batch, source.lines(source.rows(read)))
+            self._batch(batch, source.lines(read))
             row += batch.num_rows
             report(row)
         source.require_unchanged()
@@ -94,13 +99,15 @@ class Recording:
             late=self._late,
             corrected=self._corrected,
             held=tuple(self._held),
+            reasons=self._reasons(),
             event=event,
         )
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
-        for name in (self._now.spec.reward.column, WAVE):
-            if name in batch.schema.names and name != self._now.spec.outcome:
+        spec = self._now.spec
+        for name in (*number_columns(spec), *([WAVE] if judging.names_wave(spec) else [])):
+            if name in batch.schema.names:
                 kind = batch.column(name).type
                 # A column of nothing at all is one of missing values, each held by itself.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):
@@ -127,16 +134,18 @@ class Recording:
         numbers = self._change.numbers(judged.units)
         waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
-        versions, known = self._change.outcomes(judged.numbers[judged.candidates])
+        parts, asked = spec.parts, judged.numbers[judged.candidates]
+        versions, known = self._change.outcomes(asked, parts=len(parts))
         if spec.outcome:
             assert judged.ids is not None
             owners = self._owners(judged.ids)
             judging.compared_with_ids(
-                judged, versions, known, owners, name=spec.outcome, correct=self._correct
-            )
+                judged, versions, known, owners,
+                name=spec.outcome, parts=parts, correct=self._correct,
+            )  # fmt: skip
             self._keep_owners(judged.ids, owners)
         else:
-            judging.compared(judged, versions, known, correct=self._correct)
+            judging.compared(judged, versions, known, parts=parts, correct=self._correct)
         return judged
 
     def _owners(self, ids: list[str]) -> dict[str, int]:
@@ -165,11 +174,16 @@ class Recording:
             "verdict": verdicts.astype(np.int8),
             "reason": pa.array(reasons, type=pa.string()).dictionary_encode(),
         }
+        for place in range(judged.cells.shape[1] - 1):
+            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
         if judged.ids is not None:
             columns["outcome"] = [judged.ids[row] for row in kept]
         taken = kept[verdicts == TAKEN]
         self._add(
-            pa.table(columns), judged.numbers[taken], judged.versions[taken], judged.values[taken]
+            pa.table(columns), judged.numbers[taken], judged.versions[taken], judged.cells[taken]
+        )
+        self._kinds.update(
+            (VERDICTS[judged.verdicts[row]], kind) for row, kind in judged.kinds.items()
         )
         for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
             row = kept[place]
@@ -180,10 +194,11 @@ class Recording:
         """Keep the rows of a CSV file that are not as long as its header."""
         count = len(source.ragged)
         self._counts[QUARANTINED] += count
-        lines = source.lines(np.array([row for row, _, _ in source.ragged], dtype=np.int64))
+        lines = np.array([line for line, _, _ in source.ragged], dtype=np.int64)
         reasons = [reason for _, _, reason in source.ragged]
         shown = zip(lines.tolist(), reasons[: self.SHOWN], strict=False)
         self._held.extend((line, "", QUARANTINED, reason) for line, reason in shown)
+        self._kinds[QUARANTINED, "the row is not as long as the header"] += count
         none = np.zeros(count, dtype=np.int64)
         columns: dict[str, Any] = {
             "line": lines, "unit": [""] * count, "number": none - 1,
@@ -193,9 +208,12 @@ class Recording:
         }  # fmt: skip
         if self._now.spec.outcome:
             columns["outcome"] = [""] * count
-        self._add(pa.table(columns), none[:0], none[:0], np.zeros(0))
+        self._add(pa.table(columns), none[:0], none[:0], np.zeros((0, 1)))
 
-    def _add(self, table: pa.Table, numbers: Integers, versions: Integers, values: Floats) -> None:
+    def _reasons(self) -> tuple[tuple[str, str, int], ...]:
+        return tuple((verdict, why, count) for (verdict, why), count in self._kinds.most_common())
+
+    def _add(self, table: pa.Table, numbers: Integers, versions: Integers, cells: Floats) -> None:
         chunk = OutcomeChunk(
             chunk=self._chunk,
             event=self._now.sequence + 1,
@@ -204,7 +222,7 @@ class Recording:
             hash="",
         )
         chunk = sealed(self._change.name, chunk)
-        self._change.add_outcomes(chunk, numbers, versions, values)
+        self._change.add_outcomes(chunk, numbers, versions, cells)
         self._hashes.append(chunk.hash)
         self._chunk += 1
 
@@ -217,25 +235,35 @@ class Recording:
             kind="record",
             why=why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
-            payload={"correct": self._correct, "chunks": len(self._hashes)},
+            payload={
+                "correct": self._correct,
+                "chunks": len(self._hashes),
+                "reasons": [list(reason) for reason in self._reasons()],
+            },
             rows=self._hashes,
         )
         return event.sequence
 
 
 def check_columns(now: Situation, source: Source) -> list[str]:
-    """Return the columns to read: unit and reward, and where there, the wave and outcome id."""
+    """Return the columns to read: unit, reward, metrics and outcome id; and where there, wave."""
     there = set(source.columns())
-    wanted = [now.spec.unit, now.spec.reward.column]
+    wanted = [*now.spec.unit, *number_columns(now.spec)]
     missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
     if missing:
         problems = [(0, name, "the file has no such column") for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)
-    if WAVE in there and WAVE not in wanted:
+    # A feature of that name says something else.
+    if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
         wanted.append(WAVE)
     return wanted
+
+
+def number_columns(spec: Spec) -> tuple[str, ...]:
+    """Return the columns of an outcome file that hold numbers."""
+    return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
 
 
 def record(

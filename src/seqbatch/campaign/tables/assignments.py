@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.tables.ids import id_columns
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 
@@ -90,22 +91,26 @@ def widened(decided: Decided, actions: int) -> Decided:
 
 
 def assignments(
-    unit: str, units: Sequence[str], waves: Integers, decided: Decided, names: list[str]
+    columns: Sequence[str],
+    units: Sequence[str],
+    waves: Integers,
+    decided: Decided,
+    names: list[str],
 ) -> pa.Table:
     """Return the assignments of some units as people get them.
 
     Parameters
     ----------
-    unit
-        What the column of ids is called.
+    columns
+        What the columns that ids are made of are called.
     units, waves, decided
         The ids, and what was decided for each in which wave.
     names
         The actions' names.
     """
     rows = np.arange(len(units))
-    columns: dict[str, Any] = {
-        unit: pa.array(units, type=pa.string()),
+    answers: dict[str, Any] = {
+        **id_columns(units, columns),
         "action": pa.DictionaryArray.from_arrays(
             decided.actions.astype(np.int32), names
         ).dictionary_decode(),
@@ -115,12 +120,12 @@ def assignments(
         "randomised": decided.randomised,
     }
     for number, name in enumerate(names):
-        columns[f"p({name})"] = np.ascontiguousarray(decided.probabilities[:, number])
-    return pa.table(columns)
+        answers[f"p({name})"] = np.ascontiguousarray(decided.probabilities[:, number])
+    return pa.table(answers)
 
 
-def no_assignments(unit: str, names: list[str]) -> pa.Table:
+def no_assignments(columns: Sequence[str], names: list[str]) -> pa.Table:
     """Return the assignments of no units: the columns alone."""
     none = np.zeros(0, dtype=np.int64)
     decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
-    return assignments(unit, [], none, decided, names)
+    return assignments(columns, [], none, decided, names)

@@ -1,5 +1,7 @@
 """One column of a file at a time: ids, numbers and categories, with what is wrong with each row."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,11 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_PROBLEMS
+from seqbatch.campaign.design.number_format import SAME, SIGNS, NumberFormat, formats_for
 from seqbatch.campaign.tables.reading import Problem
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Bools, Floats
 
 #: What is wrong with a value that is not there.
 MISSING = "is missing"
+#: Texts that mean in files of numbers, dates and booleans that there is no value; case is ignored.
+NONE = pa.array(["", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?", None])
+#: Rows of one piece of a file that are told which setting would accept them.
+ADVISED = 20
 
 
 class Problems:
@@ -33,11 +40,10 @@ class Problems:
 
 def texts(column: Any) -> tuple[list[str], dict[int, str]]:
     """Return a column as text, ids as they stand, and what is wrong with its rows."""
+    column = undictionaried(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
     if not _texty(kind):
-        return [""] * len(column), _every(column, f"must be text or whole numbers; received {kind}")
+        return [""] * len(column), every(column, f"must be text or whole numbers; received {kind}")
     values: list[Any] = column.cast(pa.string()).to_pylist()
     wrong = {}
     if column.null_count or "" in values:
@@ -46,24 +52,65 @@ def texts(column: Any) -> tuple[list[str], dict[int, str]]:
     return values, wrong
 
 
-def numbers(column: Any) -> tuple[Floats, dict[int, str]]:
-    """Return a column as finite numbers, and what is wrong with its rows."""
+@dataclass(frozen=True)
+class Read:
+    """A column as values, 0 where there is none to be used.
+
+    Parameters
+    ----------
+    values
+        The numbers.
+    missing
+        Which rows have no value: a null, NaN, or text that usually stands for none.
+    wrong
+        What is wrong with the other rows that have none.
+    """
+
+    values: Floats
+    missing: Bools
+    wrong: dict[int, str]
+
+
+def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
+    """Return a column as finite numbers, and what is wrong with its rows, the missing ones too.
+
+    Parameters
+    ----------
+    column
+        Numbers of any Arrow type, which pass as they are, or text.
+    form
+        How the text spells numbers; None: as programs do, ``-1234.5`` or ``1e3``.
+    """
+    read = read_numbers(column, form=form)
+    if not read.missing.any():
+        return read.values, read.wrong
+    return read.values, read.wrong | missing_rows(read.missing)
+
+
+def missing_rows(missing: Bools, reason: str = MISSING) -> dict[int, str]:
+    """Return the rows that are missing, each with the reason."""
+    return dict.fromkeys(np.flatnonzero(missing).tolist(), reason)
+
+
+def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
+    """Return a column as finite numbers; see :func:`numbers`."""
+    column = undictionaried(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _parsed(column)
+    if is_text(kind):
+        return _spelled(column, form) if form else _parsed(column)
+    if pa.types.is_null(kind):
+        return Read(np.zeros(len(column)), np.ones(len(column), dtype=np.bool_), {})
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif not holds_numbers(kind):
+        nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
-        return values, _every(column, f"must be numbers; received {kind}")
-    if column.null_count:
-        missing = np.asarray(column.is_null())
-        values = column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
-        return values, {**_unfit(values), **{int(r): MISSING for r in np.flatnonzero(missing)}}
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values, _unfit(values)
+        return Read(values, nobody, every(column, f"must be numbers; received {kind}"))
+    # Nulls become NaN: both are how programs say that there is no number.
+    found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    missing = np.isnan(found)
+    values = np.where(missing, 0.0, found) if missing.any() else found
+    return Read(values, missing, _unfit(values))
 
 
 def holds_numbers(kind: Any) -> bool:
@@ -75,17 +122,14 @@ def holds_numbers(kind: Any) -> bool:
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
+        or is_text(kind)
     )
 
 
 def categories(column: Any) -> tuple[Any, dict[int, str]]:
     """Return a column as dictionary-encoded text, and which of its rows are missing."""
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+    column = undictionaried(column)
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
         return empty, {0: f"must be text, whole numbers or booleans; received {kind}"}
@@ -100,34 +144,100 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     return encoded, wrong
 
 
-def _every(column: Any, reason: str) -> dict[int, str]:
+def every(column: Any, reason: str) -> dict[int, str]:
     """Say the same of every row: each of them is judged by itself."""
     return dict.fromkeys(range(len(column)), reason)
 
 
 def _texty(kind: Any) -> bool:
+    return is_text(kind) or bool(pa.types.is_integer(kind))
+
+
+def is_text(kind: Any) -> bool:
+    """Say whether a type is one of text."""
     return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
-def _parsed(column: Any) -> tuple[Floats, dict[int, str]]:
+def undictionaried(column: Any) -> Any:
+    """Return a column with each value in its row, and text of the one kind."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    return column.cast(pa.string()) if is_text(kind) and kind != pa.string() else column
+
+
+def _parsed(column: Any) -> Read:
+    """Read numbers as programs spell them."""
     import polars as pl
 
-    text = pl.from_arrow(column)
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = stands_for_none(trimmed)
+    text = pl.from_arrow(trimmed)
     assert isinstance(text, pl.Series)
-    text = text.str.strip_chars()
     parsed = text.cast(pl.Float64, strict=False)
-    wrong: dict[int, str] = {}
     values = parsed.fill_null(0.0).to_numpy()
-    if parsed.null_count():
-        for row in np.flatnonzero(parsed.is_null().to_numpy()):
-            said = text[int(row)]
-            wrong[int(row)] = f"must be a number; received {said[:60]!r}" if said else MISSING
-    return values, {**_unfit(values), **wrong}
+    if missing.any():
+        values = np.where(missing, 0.0, values)
+    unread = parsed.is_null().to_numpy() & ~missing
+    wrong = refused(trimmed, unread, "must be a number", _accepting)
+    return Read(values, missing, {**_unfit(values), **wrong})
+
+
+def _accepting(cell: str) -> str:
+    """Say which setting would accept a cell that is no plain number, if one would."""
+    formats = " or ".join(f'format = "{example}"' for example in formats_for(cell))
+    return f"; {formats} would accept it" if formats else ""
+
+
+def _spelled(column: Any, form: NumberFormat) -> Read:
+    """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
+    text = _plain(column)
+    missing = stands_for_none(text)
+    fits = pc.match_substring_regex(text, form.pattern)
+    fit = fits.fill_null(False).to_numpy(zero_copy_only=False) & ~missing
+    bare = pc.if_else(pa.array(fit), text, "0")
+    for each in form.dropped:
+        bare = pc.replace_substring(bare, each, "")
+    negative = pc.or_(
+        pc.or_(pc.starts_with(bare, "-"), pc.starts_with(bare, "(")), pc.ends_with(bare, "-")
+    )
+    digits = pc.utf8_trim(bare, characters=SIGNS)
+    if form.decimal:
+        digits = pc.replace_substring(digits, form.decimal, ".")
+    values = digits.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    values = values / 100 if form.percent else values
+    values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
+    rule = f"must be a number spelled like {form.example}"
+    wrong = refused(text, ~fit & ~missing, rule)
+    return Read(values, missing, {**_unfit(values), **wrong})
+
+
+def _plain(column: Any) -> Any:
+    """Return texts with one spelling of spaces, signs and marks, and none around them."""
+    for spelling, meant in SAME.items():
+        column = pc.replace_substring(column, spelling, meant)
+    return pc.utf8_trim_whitespace(column)
+
+
+def stands_for_none(text: Any) -> Bools:
+    """Say which trimmed texts, or nulls, usually mean that there is no value."""
+    short = pc.utf8_lower(pc.if_else(pc.less(pc.binary_length(text), 8), text, "x"))
+    none: Bools = pc.is_in(short, NONE).to_numpy(zero_copy_only=False)
+    return none
+
+
+def refused(
+    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None
+) -> dict[int, str]:
+    """Return what is wrong with rows whose text breaks a rule, the first ones with advice."""
+    wrong = {}
+    for place, row in enumerate(np.flatnonzero(rows).tolist()):
+        said = text[row].as_py()
+        more = advice(said) if advice and place < ADVISED else ""
+        wrong[row] = f"{rule}; received {said[:60]!r}{more}"
+    return wrong
 
 
 def _unfit(values: Floats) -> dict[int, str]:

@@ -5,22 +5,31 @@ Columns of the model have names that a person can read: ``age``, ``zip=Urban``, 
 an action's feature and a unit's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import LARGEST_ENCODED
-from seqbatch.campaign.design.spec import Action, Features, Hashed, Levels, Spec
-from seqbatch.campaign.tables.columns import MISSING, Problems, categories, numbers, texts
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.campaign.design.spec import Action, Spec
+from seqbatch.campaign.tables.columns import Problems, texts
+from seqbatch.campaign.tables.features.base import Feature
+from seqbatch.campaign.tables.features.boolean import BooleanFeature
+from seqbatch.campaign.tables.features.categorical import HashedFeature, LevelsFeature
+from seqbatch.campaign.tables.features.date import DateFeature
+from seqbatch.campaign.tables.features.frozen import Learned, learn_number
+from seqbatch.campaign.tables.features.numeric import NumericFeature
+from seqbatch.core.arrays import Floats
 
-#: Mean and standard deviation of each numeric feature whose scaling is learned.
-Learned = Mapping[str, tuple[float, float]]
-OTHER = "other"
+#: Numbers of the first wave that are sorted at once: as many columns as fit into 256 MB.
+AT_ONCE = 1 << 25
+#: A model with more columns than this is not asked how many directions it could have.
+LARGEST_RANK = 600
 
 
 @dataclass(frozen=True)
@@ -29,14 +38,19 @@ class Encoder:
 
     Parameters
     ----------
-    unit
-        The column of the ids.
+    unit, unit_columns
+        What the ids are called, and the columns of a file that they are made of.
+    cluster
+        The column whose units belong together, None for none; kept, and no part of a vector.
     features
         What the spec says of the columns.
+    start
+        The day from which the days of dates are counted back.
     other
-        Whether a category never seen is counted as `other` instead of being refused.
+        Whether a category never seen is counted as `other` instead of being refused, where its
+        own rules say nothing.
     learned
-        Scaling learned from the first wave; None before. Until then such columns are 0: the first
+        What the first wave taught; None before. Until then features that learn are 0: the first
         wave is assigned at random, and nothing depends on them.
     actions
         Each action's own features under a shared model; empty under one model per action.
@@ -44,17 +58,23 @@ class Encoder:
 
     unit: str
     features: Features
+    start: datetime.date | None
     other: bool
     learned: Learned | None
     actions: tuple[Mapping[str, float], ...] = ()
+    unit_columns: tuple[str, ...] = ()
+    cluster: str | None = None
 
     @classmethod
     def of(cls, spec: Spec, *, actions: Sequence[Action], learned: Learned | None) -> "Encoder":
         """Return the encoder of a spec, for these actions."""
         traits = tuple(action.features for action in actions)
         return cls(
-            unit=spec.unit,
+            unit=spec.id_name,
+            unit_columns=spec.unit,
+            cluster=None if spec.cluster in spec.unit else spec.cluster,
             features=spec.features,
+            start=spec.start,
             other=spec.on_unseen_category == "other",
             learned=learned,
             actions=traits if spec.model == "shared" else (),
@@ -62,13 +82,37 @@ class Encoder:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read from a file of units."""
+        """The columns that are kept of units: the ids, and what the model is made of."""
         return (self.unit, *self.features.columns)
+
+    @cached_property
+    def parts(self) -> dict[str, Feature]:
+        """The features, each by the column that it is made of."""
+        made: dict[str, Feature] = {}
+        numbers = {} if self.learned is None else self.learned.numbers
+        for name, numeric in self.features.numeric.items():
+            made[name] = NumericFeature(name, numeric, numbers.get(name))
+        for name, date in self.features.date.items():
+            made[name] = DateFeature(name, date, self.start, numbers.get(name))
+        for name, missing in self.features.boolean.items():
+            made[name] = BooleanFeature(name, missing)
+        for name, kind in self.features.categorical.items():
+            if isinstance(kind, Hashed):
+                made[name] = HashedFeature(name, kind)
+                continue
+            other = self.other if kind.other is None else kind.other
+            rare = None if self.learned is None else self.learned.rare.get(name, ())
+            made[name] = LevelsFeature(name, kind, other, rare)
+        return made
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        return {name: len(part.names) for name, part in self.parts.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the model."""
-        parts = self._parts()
+        parts = {name: part.names for name, part in self.parts.items()}
         base = [name for names in parts.values() for name in names]
         crossed = [
             f"{left}*{right}"
@@ -82,33 +126,26 @@ class Encoder:
         return (*own, *(f"{trait}*{name}" for trait in self.actions[0] for name in own))
 
     @property
-    def dim(self) -> int:
-        """How many numbers a vector has, counted without naming them."""
-        widths = dict.fromkeys(self.features.numeric, 1)
-        for name, kind in self.features.categorical.items():
-            widths[name] = kind.hash if isinstance(kind, Hashed) else len(self._levels(kind))
+    def _own(self) -> int:
+        """How many numbers the unit's own part of a vector has."""
+        widths = self._widths
         crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
-        own = self.features.intercept + sum(widths.values()) + crossed
-        return own * (1 + len(self.actions[0])) if self.actions else own
+        return self.features.intercept + sum(widths.values()) + crossed
+
+    @property
+    def dim(self) -> int:
+        """How many numbers a vector has."""
+        return self._own * (1 + len(self.actions[0])) if self.actions else self._own
 
     def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[list[str], pa.Table]:
         """Check a piece of a file; return its ids and what is to be kept of it."""
         units, wrong = texts(batch.column(self.unit))
         problems.add(start, self.unit, wrong)
         kept = [pa.array(units, type=pa.string())]
-        for name in self.features.numeric:
-            values, wrong = numbers(batch.column(name))
+        for name, part in self.parts.items():
+            values, wrong = part.read(batch.column(name))
             problems.add(start, name, wrong)
-            kept.append(pa.array(values))
-        for name in self.features.categorical:
-            encoded, wrong = categories(batch.column(name))
-            if self.other:
-                # What is missing counts as `other`; a column of the wrong type is still refused.
-                wrong = {row: reason for row, reason in wrong.items() if reason != MISSING}
-            problems.add(start, name, wrong)
-            kept.append(encoded)
-            if not self.other:
-                problems.add(start, name, self._unseen(name, encoded))
+            kept.append(values)
         given = pa.table(kept, names=list(self.columns))
         self.check_sizes(given, start, problems)
         return units, given
@@ -121,11 +158,9 @@ class Encoder:
         """
         # What is too large to be a number is too large.
         with np.errstate(over="ignore", invalid="ignore"):
-            ones = np.ones(given.num_rows)
-            sizes = {name: self._size(name, given) for name in self.features.numeric}
+            sizes = {name: part.sizes(given.column(name)) for name, part in self.parts.items()}
             crossed = {
-                f"{one}*{two}": sizes.get(one, ones) * sizes.get(two, ones)
-                for one, two in self.features.interactions
+                f"{one}*{two}": sizes[one] * sizes[two] for one, two in self.features.interactions
             }
             trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
             for name, size in (sizes | crossed).items():
@@ -135,39 +170,63 @@ class Encoder:
                 reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
                 problems.add(start, name, reasons)
 
-    def _size(self, name: str, given: pa.Table) -> Floats:
-        """Return how large a number of each row is to the model; its categories are 0 or 1."""
-        values = given.column(name).to_numpy()
-        scaled = np.zeros(len(values))
-        self._scale(name, values, scaled)
-        return np.abs(scaled)
-
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""
-        count = given.num_rows
-        parts = self._parts()
-        width = self.features.intercept + sum(len(names) for names in parts.values())
-        crossed = [len(parts[a]) * len(parts[b]) for a, b in self.features.interactions]
-        out = np.zeros((count, width + sum(crossed)))
-        place = 0
+        out = np.zeros((given.num_rows, self._own))
+        for name, place in self._places().items():
+            self.parts[name].encode(given.column(name), out[:, place])
+        self._complete(out)
+        return out
+
+    def _places(self) -> dict[str, slice]:
+        """Return where the columns of each feature are."""
+        place, places = int(self.features.intercept), {}
+        for name, width in self._widths.items():
+            places[name] = slice(place, place + width)
+            place += width
+        return places
+
+    def _complete(self, out: Floats) -> None:
+        """Add the intercept, and the products of the features that are there."""
         if self.features.intercept:
-            out[:, 0], place = 1.0, 1
-        at = {}
-        for name in self.features.numeric:
-            self._scale(name, given.column(name).to_numpy(), out[:, place])
-            at[name] = slice(place, place + 1)
-            place += 1
-        rows = np.arange(count)
-        for name in self.features.categorical:
-            codes = self._codes(name, given.column(name).combine_chunks())
-            out[rows, place + codes] = 1.0
-            at[name] = slice(place, place + len(parts[name]))
-            place += len(parts[name])
-        for (one, two), size in zip(self.features.interactions, crossed, strict=True):
+            out[:, 0] = 1.0
+        at, count = self._places(), len(out)
+        place = self.features.intercept + sum(self._widths.values())
+        for one, two in self.features.interactions:
+            size = self._widths[one] * self._widths[two]
             product = out[:, at[one], None] * out[:, None, at[two]]
             out[:, place : place + size] = product.reshape(count, size)
             place += size
-        return out
+
+    def clipped(self, given: pa.Table) -> dict[str, int]:
+        """Return how many values of each column are moved to a bound, where any are."""
+        counts = {name: part.clipped(given.column(name)) for name, part in self.parts.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    def directions(self) -> tuple[int, int] | None:
+        """Return how many columns are ever used, and how many directions all data could determine.
+
+        These are fewer where columns always sum to another, as all levels of a category do to the
+        intercept. Found by random rows, of which enough are drawn to meet every pair of levels.
+        None for a model of very many columns.
+        """
+        if self.dim > LARGEST_RANK:
+            return None
+        rng = np.random.default_rng(0)
+        gram = np.zeros((self._own, self._own))
+        for _ in range(20):
+            out = np.zeros((self._own, self._own))
+            for name, place in self._places().items():
+                out[:, place] = self.parts[name].possible(rng, len(out))
+            self._complete(out)
+            gram += out.T @ out
+        traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
+        used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
+        # A column filled with a mean of a billion must not hide one of zeros and ones.
+        size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+        gram /= np.outer(size, size)
+        rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
+        return used, int(rank)
 
     def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:
         """Return what a policy takes: the vectors as they are, or one for each action."""
@@ -179,96 +238,51 @@ class Encoder:
         alike = np.broadcast_to(own[:, None, :], (len(own), len(active), own.shape[1]))
         return np.concatenate([alike, crossed.reshape(shape)], axis=2)
 
-    def _parts(self) -> dict[str, list[str]]:
-        """Return the model's columns that each feature becomes."""
-        parts = {name: [name] for name in self.features.numeric}
-        for name, kind in self.features.categorical.items():
-            if isinstance(kind, Hashed):
-                parts[name] = [f"{name}#{cell}" for cell in range(kind.hash)]
-            else:
-                parts[name] = [f"{name}={level}" for level in self._levels(kind)]
-        return parts
 
-    def _levels(self, kind: Levels) -> tuple[str, ...]:
-        """Return the levels of a category, with that for what was never seen where there is one."""
-        return (*kind.levels, OTHER) if self.other and OTHER not in kind.levels else kind.levels
+def learn(encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: int) -> Learned:
+    """Return what the units of the first wave teach.
 
-    def _scale(self, name: str, values: Floats, out: Floats) -> None:
-        kind = self.features.numeric[name]
-        if kind == "raw":
-            out[:] = values
-        elif kind != "learn":
-            out[:] = (values - kind.mean) / kind.sd
-        elif self.learned is not None:
-            mean, deviation = self.learned[name]
-            # A column that was constant in the first wave has no scale; it says nothing.
-            out[:] = (values - mean) / deviation if deviation > 0 else 0.0
-
-    def _codes(self, name: str, column: Any) -> Integers:
-        """Return each row's place among the columns of a category."""
-        kind = self.features.categorical[name]
-        levels = column.dictionary.to_pylist()
-        if isinstance(kind, Hashed):
-            table = [cell(name, level, kind.hash) for level in levels]
-            missing = cell(name, "", kind.hash)
-        else:
-            known = {level: place for place, level in enumerate(kind.levels)}
-            missing = known.get(OTHER, len(kind.levels))
-            table = [known.get(level, missing) for level in levels]
-        codes = np.array([*table, missing], dtype=np.int64)
-        places = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
-        chosen: Integers = np.take(codes, places)
-        return chosen
-
-    def _unseen(self, name: str, encoded: Any) -> dict[int, str]:
-        kind = self.features.categorical[name]
-        if isinstance(kind, Hashed):
-            return {}
-        known = set(kind.levels)
-        strange = {
-            place: level
-            for place, level in enumerate(encoded.dictionary.to_pylist())
-            if level not in known and level
-        }
-        if not strange:
-            return {}
-        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(np.isin(places, list(strange)))
-        shown = ", ".join(kind.levels[:8]) + (", ..." if len(kind.levels) > 8 else "")
-        return {
-            int(r): f"must be one of {shown}; received {strange[int(places[r])][:60]!r}"
-            for r in rows
-        }
-
-
-def cell(name: str, level: str, width: int) -> int:
-    """Return the cell that a level of a hashed category falls into."""
-    made = blake2b(f"{name}\n{level}".encode(), digest_size=8).digest()
-    return int.from_bytes(made, "little") % width
-
-
-def learn_scaling(encoder: Encoder, pieces: Iterable[pa.Table]) -> dict[str, tuple[float, float]]:
-    """Return mean and population standard deviation of the columns whose scaling is learned.
-
-    Pieces are taken one at a time, each merged into what the ones before gave.
+    Parameters
+    ----------
+    encoder
+        The encoder of the first wave.
+    pieces
+        Starts over with the units each time that it is called.
+    units
+        How many there are.
     """
-    wanted = [name for name, kind in encoder.features.numeric.items() if kind == "learn"]
-    count, mean, squares = 0, np.zeros(len(wanted)), np.zeros(len(wanted))
-    low, high = np.full(len(wanted), np.inf), np.full(len(wanted), -np.inf)
-    for piece in pieces:
-        values = np.array([piece.column(name).to_numpy() for name in wanted]).reshape(
-            len(wanted), piece.num_rows
-        )
-        size = piece.num_rows
-        here = values.mean(axis=1)
-        spread = ((values - here[:, None]) ** 2).sum(axis=1)
-        gap = here - mean
-        squares = squares + spread + gap**2 * (count * size / (count + size))
-        mean = mean + gap * (size / (count + size))
-        low, high = np.minimum(low, values.min(axis=1)), np.maximum(high, values.max(axis=1))
-        count += size
-    # The mean of equal numbers may miss them by a rounding, which must not be scaled up.
-    deviation = np.where(low == high, 0.0, np.sqrt(squares / max(count, 1)))
-    return {
-        name: (float(mean[place]), float(deviation[place])) for place, name in enumerate(wanted)
-    }
+    parts = encoder.parts
+    numbers = [
+        part
+        for name in encoder.features.learning
+        if isinstance(part := parts[name], NumericFeature | DateFeature)
+    ]
+    found = {}
+    step = max(AT_ONCE // max(units, 1), 1)
+    for start in range(0, len(numbers), step):
+        some = numbers[start : start + step]
+        values = np.full((len(some), units), np.nan)
+        row = 0
+        for piece in pieces():
+            for place, part in enumerate(some):
+                values[place, row : row + piece.num_rows] = part.values(piece.column(part.name))
+            row += piece.num_rows
+        for part, own in zip(some, values, strict=True):
+            found[part.name] = learn_number(own, part.rules)
+    return Learned(found, _learn_rare(encoder, pieces))
+
+
+def _learn_rare(
+    encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the levels that the first wave has too few of."""
+    counting = [
+        part
+        for name in encoder.features.learning
+        if isinstance(part := encoder.parts[name], LevelsFeature)
+    ]
+    counts = {part.name: np.zeros(len(part.levels), dtype=np.int64) for part in counting}
+    for piece in pieces() if counting else ():
+        for part in counting:
+            counts[part.name] += part.counts(piece.column(part.name))
+    return {part.name: part.too_rare(counts[part.name]) for part in counting}

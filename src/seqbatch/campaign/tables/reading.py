@@ -5,39 +5,37 @@ same however often a file is read. CSV columns come as text: what a column means
 to say, and an id keeps its leading zeros.
 """
 
-import csv
-import io
+import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from seqbatch.campaign.design.limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.campaign.tables import sizes
 from seqbatch.campaign.tables.arrow_messages import DamagedStreamError
+from seqbatch.campaign.tables.delimited import DelimitedError, Records, records
+from seqbatch.campaign.tables.dialect import Dialect, decoded, dialect_of
 from seqbatch.campaign.tables.formulas import unmarked, unmarked_name
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 #: Rows in one piece: big enough for speed, small enough for memory (25 numbers a row: 13 MB).
 CHUNK = 65_536
 #: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
 CELLS = 2_000_000
-#: Bytes of a CSV file that are read at once; no row is longer.
-BLOCK = 8 << 20
-#: Bytes of a CSV file in which its header must end.
-LONGEST_HEADER = 4 << 20
 #: What is not done with a file that cannot be read.
 NOTHING = "nothing was done"
 FORMATS = ("csv", "parquet", "arrow")
@@ -45,6 +43,8 @@ ENDINGS = {
     ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
     ".ipc": "arrow",
 }  # fmt: skip
+#: What files that are read may be called besides.
+READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
 
 Problem = tuple[int, str, str]
 
@@ -63,8 +63,10 @@ class Source:
         Where its rows are: a file, or memory.
     seen
         The file as it was when it was opened; None for what cannot change.
+    delimiter, encoding
+        How a CSV file is spelled, as far as that was stated.
     ragged
-        Rows of a CSV file that have too many or too few cells, found while reading.
+        Rows of a CSV file that have too many or too few cells, found while reading, by their lines.
     """
 
     name: str
@@ -72,7 +74,37 @@ class Source:
     path: Path | None = None
     table: pa.Table | None = None
     seen: "Fingerprint | None" = None
+    delimiter: str | None = None
+    encoding: str | None = None
     ragged: list[Problem] = field(default_factory=list)
+    #: From which rows on lines are how many ahead of rows.
+    _ahead: list[tuple[Integers, Integers]] = field(default_factory=list)
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How a CSV file is spelled."""
+        assert self.path is not None
+        path = self.path
+        found: Dialect = self.reading(
+            lambda: dialect_of(path, delimiter=self.delimiter, encoding=self.encoding)
+        )
+        return found
+
+    @property
+    def read_as(self) -> str:
+        """How a CSV file was read, where that is not as most are; otherwise nothing."""
+        if self.file_format != "csv" or self.dialect.usual:
+            return ""
+        return f"{self.name} was read as {self.dialect} text"
+
+    @property
+    def place(self) -> str:
+        """What places in the file are called."""
+        return "line" if self.file_format == "csv" else "row"
+
+    def invalid(self, problems: list[Problem], consequence: str = NOTHING) -> InvalidFileError:
+        """Return the error for these problems, whose places are lines of a CSV file."""
+        return InvalidFileError(self.name, problems, consequence, place=self.place)
 
     def columns(self) -> list[str]:
         """Return the names of the columns, each once; refuse a file that cannot be read."""
@@ -87,7 +119,7 @@ class Source:
             problems = [
                 (0, name, "the header names this column more than once") for name in repeated
             ]
-            raise InvalidFileError(self.name, problems, NOTHING)
+            raise self.invalid(problems)
         return names
 
     def batches(
@@ -123,24 +155,21 @@ class Source:
             if longest is not None and lengths.max(initial=0) > longest:
                 row = int(lengths.argmax())
                 reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
-                place = int(self.rows(np.array([rows + row + 1]))[0])
-                raise InvalidFileError(self.name, [(place, name, reason)], NOTHING)
+                place = int(self.lines(np.array([rows + row + 1]))[0])
+                raise self.invalid([(place, name, reason)])
             total += lengths
         return total
 
-    def rows(self, read: Integers) -> Integers:
-        """Return where rows that were read stand in the file, counting those that were ragged.
+    def lines(self, read: Integers) -> Integers:
+        """Return where rows that were read, counted from 1, stand in the file.
 
-        Rows of data count from 1, and so do rows that were read.
+        In a CSV file that is the line they begin on; elsewhere it is the row.
         """
-        ragged = np.sort(np.array([row for row, _, _ in self.ragged], dtype=np.int64))
-        # Of the rows before the j-th ragged one, j were ragged as well.
-        passed = np.searchsorted(ragged - np.arange(len(ragged)), read, side="right")
-        return read + passed
-
-    def lines(self, rows: Integers) -> Integers:
-        """Return the lines of rows of data; a CSV file has a header."""
-        return rows + 1 if self.file_format == "csv" else rows
+        if not self._ahead:
+            return read
+        starts, ahead = (np.concatenate(parts) for parts in zip(*self._ahead, strict=True))
+        found: Integers = read + ahead[np.searchsorted(starts, read, side="right") - 1]
+        return found
 
     def require_unchanged(self) -> None:
         """Refuse a file that was replaced or written to since it was opened."""
@@ -159,24 +188,24 @@ class Source:
         """Call, and refuse the file where what is in it makes that impossible."""
         try:
             return call()
-        except (pa.ArrowException, UnicodeError, csv.Error, DamagedStreamError, OSError) as error:
+        except DelimitedError as error:
             self.require_unchanged()
-            if len(self.ragged) > MOST_PROBLEMS:
-                self.refuse(f"more than {MOST_PROBLEMS:,} rows are not as long as the header")
+            self.refuse(f"cannot be read as csv: {error}")
+        except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
+            self.require_unchanged()
             # The first line: Arrow says in the next ones where in its own code this was found.
             reason = str(error).partition("\n")[0][:300]
-            if "straddling object" in reason:
-                reason = f"a row must have less than {BLOCK:,} bytes; a quote may be left open"
             self.refuse(f"cannot be read as {self.file_format}: {reason}")
 
     def refuse(self, reason: str) -> None:
         """Refuse the whole file for a reason; do nothing where there is none."""
         if reason:
-            raise InvalidFileError(self.name, [(0, "", reason)], NOTHING) from None
+            raise self.invalid([(0, "", reason)]) from None
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
-            return [unmarked_name(name) for name in self._csv_header()]
+            # A column without a name, such as a frame's index, cannot be asked for.
+            return [name for name in self._csv_header() if name]
         if self.file_format == "parquet":
             return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
         if self.file_format == "arrow":
@@ -186,17 +215,19 @@ class Source:
         return list(self.table.column_names)
 
     def _csv_header(self) -> list[str]:
+        header = next((found.record(0) for found in self._csv_records()), [])
+        names = [unmarked_name(name.strip()) for name in header]
+        if not any(names):
+            self.refuse("the file is empty")
+        return names
+
+    def _csv_records(self) -> Iterator[Records]:
         assert self.path is not None
-        with pa.input_stream(str(self.path)) as stream:
-            first = stream.read(LONGEST_HEADER)
-        if not first.strip(b"\xef\xbb\xbf\r\n\t ,"):
-            raise InvalidFileError(self.name, [(0, "", "the file is empty")], NOTHING)
-        cut = len(first) == LONGEST_HEADER
-        if cut and not (b"\n" in first or b"\r" in first):
-            self.refuse(f"the header must have less than {LONGEST_HEADER:,} bytes")
-        text = first.decode("utf-8-sig", errors="ignore" if cut else "strict")
-        # Lines end as they do in the file: a form feed in a name is part of the name.
-        return next((row for row in csv.reader(io.StringIO(text, newline="")) if row), [])
+        blocks = decoded(self.path, self.dialect.encoding)
+        before = self.dialect.before
+        # What stands before the header stands on a line of its own.
+        first = next(blocks)[before:]
+        return records(chain([first], blocks), self.dialect.delimiter, line=2 if before else 1)
 
     def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         if self.file_format == "csv":
@@ -210,30 +241,40 @@ class Source:
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         self.ragged.clear()
-        written = {unmarked_name(name): name for name in self._csv_header()}
-        names = [written[name] for name in columns]
+        self._ahead.clear()
+        header, read = self._csv_header(), 0
+        places = [header.index(name) for name in columns]
+        for number, found in enumerate(self._csv_records()):
+            fits = found.fits(len(header))
+            if number == 0:
+                fits[0] = False
+            self._note_ragged(found, fits, width=len(header), header=number == 0)
+            firsts = found.firsts[:-1][fits]
+            self._note_lines(read, found.lines[fits])
+            read += len(firsts)
+            yield pa.record_batch(
+                [unmarked(found.cells(firsts + place)) for place in places], names=columns
+            )
 
-        def odd(row: Any) -> str:
-            number = (row.number or 1) - 1
-            reason = f"the row has {row.actual_columns} cells, the header {row.expected_columns}"
-            self.ragged.append((number, "", reason))
-            return "skip" if len(self.ragged) <= MOST_PROBLEMS else "error"
+    def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
+        """Keep the lines of records that are not as long as the header."""
+        odd = np.flatnonzero(~fits)[1 if header else 0 :]
+        for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
+            self.ragged.append((line, "", f"the row has {cells} cells, the header {width}"))
+            if len(self.ragged) > MOST_PROBLEMS:
+                raise DelimitedError(
+                    f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
+                )
 
-        reader = pa.csv.open_csv(
-            str(self.path),
-            # One thread, so that a row that is not as long as the header has its number.
-            read_options=pa.csv.ReadOptions(block_size=BLOCK, use_threads=False),
-            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=odd),
-            convert_options=pa.csv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-            ),
-        )
-        return (
-            pa.record_batch([unmarked(column) for column in batch.columns], names=columns)
-            for batch in reader
-        )
+    def _note_lines(self, read: int, lines: Integers) -> None:
+        """Keep where lines run ahead of rows; mostly they do so by the header alone."""
+        rows = np.arange(read + 1, read + 1 + len(lines))
+        ahead = lines - rows
+        # A header is before all rows: they are ahead by 1 at least.
+        before = self._ahead[-1][1][-1] if self._ahead else 0
+        changed = np.flatnonzero(np.diff(ahead, prepend=before))
+        if len(changed):
+            self._ahead.append((rows[changed], ahead[changed]))
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         assert self.path is not None
@@ -241,7 +282,8 @@ class Source:
         file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
         self.refuse(sizes.of_parquet(file, columns, self.path.stat().st_size))
         rows = sizes.rows_at_once(self.path, file.schema_arrow, columns, size)
-        yield from file.iter_batches(batch_size=rows, columns=columns)
+        # Threads of Arrow's may outlive a file that is refused, and bring down the process.
+        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
     def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(self.path)) as file:
@@ -285,7 +327,13 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 @contextmanager
-def source(given: Any, *, file_format: str | None = None) -> Iterator[Source]:
+def source(
+    given: Any,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Iterator[Source]:
     """Open a path, ``"-"`` for standard input, or a table in memory.
 
     Standard input is spooled first, so that it too can be read again.
@@ -293,40 +341,62 @@ def source(given: Any, *, file_format: str | None = None) -> Iterator[Source]:
     Parameters
     ----------
     given
-        A path, ``"-"``, a PyArrow table or a Polars frame.
+        A path, ``"-"``, or anything with Arrow's own interface for tables
+        (``__arrow_c_stream__``): of PyArrow, Polars, pandas, DuckDB and others.
     file_format
         csv, parquet or arrow; by the name's ending where None, csv for a pipe.
+    delimiter, encoding
+        How a CSV file is spelled; found in the file where None.
     """
-    if isinstance(given, pa.Table) or hasattr(given, "to_arrow"):
-        table = given if isinstance(given, pa.Table) else given.to_arrow()
-        yield Source("table", "table", table=table)
+    spelled: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        yield Source("table", "table", table=_table(given))
+    elif not isinstance(given, str | os.PathLike):
+        raise InvalidArgumentError(
+            "file", "a path, or a table with Arrow's interface", type(given).__name__
+        )
     elif str(given) == "-":
         with tempfile.NamedTemporaryFile(suffix=".spool") as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.flush()
-            yield Source("standard input", format_of("-", file_format), path=Path(spool.name))
+            path, found = Path(spool.name), format_of("-", file_format)
+            yield Source("standard input", found, path=path, **spelled)
     else:
         path = Path(given)
-        found = format_of(path.name, file_format)
+        found = format_of(path.name, file_format, endings=READ)
         if not path.is_file():
-            raise InvalidFileError(str(given), [(0, "", "there is no such file")], NOTHING)
-        yield Source(str(given), found, path=path, seen=fingerprint(path))
+            reason = "is a folder" if path.is_dir() else "there is no such file"
+            raise InvalidFileError(str(given), [(0, "", reason)], NOTHING)
+        yield Source(str(given), found, path=path, seen=fingerprint(path), **spelled)
 
 
-def format_of(name: str, file_format: str | None) -> str:
+def _table(given: Any) -> pa.Table:
+    """Return a table in memory; refuse one that has a column twice only when it is read."""
+    try:
+        return pa.table(given)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = f"cannot be taken as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
+        raise InvalidFileError("table", [(0, "", reason)], NOTHING) from error
+
+
+def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] = ENDINGS) -> str:
     """Return a file's format, by what was said or by its ending."""
     if file_format is not None:
         return arguments.choice("file_format", file_format, FORMATS)
     if name == "-":
         return "csv"
-    for ending, found in ENDINGS.items():
-        if name.endswith(ending):
+    for ending, found in endings.items():
+        if name.lower().endswith(ending):
             return found
+    if name.lower().endswith((".xlsx", ".xls", ".xlsm", ".ods")):
+        raise InvalidArgumentError(
+            "file", f"named with one of {', '.join(endings)}", name, "Save the sheet as CSV first."
+        )
     raise InvalidArgumentError(
-        "file", f"named with one of {', '.join(ENDINGS)}", name, "Or state its format."
+        "file", f"named with one of {', '.join(endings)}", name, "Or state its format."
     )
 
 
 def has_ending(name: str) -> bool:
     """Say whether a file's name tells its format."""
-    return name.endswith(tuple(ENDINGS))
+    return name.lower().endswith(tuple(ENDINGS))

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LONGEST_ID
-from seqbatch.campaign.tables.columns import Problems
+from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.ids import joined, parted, read_ids
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Integers
-from seqbatch.errors import InvalidFileError
 
 NOTHING = "nothing was assigned"
 #: Pairs of similar ids that are named.
@@ -46,6 +46,10 @@ class Units:
             given = pa.ipc.open_stream(self._spool).read_all()
             yield given.column(0).to_pylist(), given
 
+    def lines(self, *rows: int) -> list[int]:
+        """Return the lines that rows of data have in the file."""
+        return [int(line) for line in self._source.lines(np.array(rows, dtype=np.int64))]
+
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, where it is not the one they were checked by.
 
@@ -69,12 +73,16 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         problems, start = Problems(), 0
         prints: list[Integers] = []
         alike: list[Integers] = []
-        for batch in source.batches(encoder.columns):
+        for batch in source.batches(file_columns(encoder)):
+            batch = _with_ids(batch, encoder, start, problems)
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
+            given = _with_clusters(given, batch, encoder, start, problems)
             _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
-            alike.append(np.fromiter(map(hash, plain_forms(ids)), dtype=np.int64, count=len(ids)))
+            alike.append(
+                np.fromiter(map(hash, _plain(ids, encoder)), dtype=np.int64, count=len(ids))
+            )
             with pa.ipc.new_stream(spool, given.schema) as writer:
                 writer.write_table(given)
             start += len(ids)
@@ -82,17 +90,45 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
-            problems.found.extend(_repeated(encoder.unit, units, prints))
+            problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
         yield replace(units, warnings=similar_ids(units, alike))
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
     there = set(source.columns())
-    missing = [name for name in encoder.columns if name not in there]
+    missing = [name for name in file_columns(encoder) if name not in there]
     if missing:
         found = [(0, name, "the file has no such column") for name in missing]
-        raise InvalidFileError(source.name, found, NOTHING)
+        raise source.invalid(found, NOTHING)
+
+
+def file_columns(encoder: Encoder) -> tuple[str, ...]:
+    """Return the columns that are read from a file of units."""
+    cluster = () if encoder.cluster is None else (encoder.cluster,)
+    return (*encoder.unit_columns, *cluster, *encoder.columns[1:])
+
+
+def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> Any:
+    """Join the columns that ids are made of, where there are several, into one."""
+    if len(encoder.unit_columns) == 1:
+        return batch
+    ids, wrong = read_ids(batch, encoder.unit_columns)
+    for row, (column, reason) in wrong.items():
+        problems.add(start, column, {row: reason})
+    columns = [*batch.columns, pa.array(ids, type=pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, encoder.unit])
+
+
+def _with_clusters(
+    given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
+) -> pa.Table:
+    """Keep each unit's cluster beside what the model is made of."""
+    if encoder.cluster is None:
+        return given
+    clusters, wrong = texts(batch.column(encoder.cluster))
+    problems.add(start, encoder.cluster, wrong)
+    return given.append_column(encoder.cluster, pa.array(clusters, type=pa.string()))
 
 
 def _refuse_unfit_ids(
@@ -110,15 +146,15 @@ def _refuse_unfit_ids(
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
     """Raise all problems of a file at once, with the places that its rows have in it."""
-    found: list[Any] = list(problems.found)
-    if source.ragged:
-        places = source.rows(np.array([row for row, _, _ in found], dtype=np.int64))
-        found = [(int(place), *rest) for place, (_, *rest) in zip(places, found, strict=True)]
-        found.extend(source.ragged)
+    rows = np.array([row for row, _, _ in problems.found], dtype=np.int64)
+    # A problem of the header has no row.
+    places = np.where(rows > 0, source.lines(np.maximum(rows, 1)), 0).tolist()
+    found = [(place, *rest) for place, (_, *rest) in zip(places, problems.found, strict=True)]
+    found.extend(source.ragged)
     if empty and not found:
         found.append((0, "", "the file has no rows"))
     if found:
-        raise InvalidFileError(source.name, sorted(found), NOTHING)
+        raise source.invalid(sorted(found), NOTHING)
 
 
 def plain_forms(ids: list[str]) -> list[str]:
@@ -131,6 +167,11 @@ def plain_forms(ids: list[str]) -> list[str]:
     trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(text))
     plain: list[str] = pc.utf8_ltrim(trimmed, characters="0").to_pylist()
     return plain
+
+
+def _plain(ids: list[str], encoder: Encoder) -> list[str]:
+    """Return the plain forms of ids, column by column."""
+    return joined([plain_forms(part) for part in parted(ids, len(encoder.unit_columns))])
 
 
 def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
@@ -146,7 +187,7 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     for ids, _ in units.pieces():
         rows = np.flatnonzero(suspects[start : start + len(ids)])
         chosen = [ids[row] for row in rows.tolist()]
-        for each, plain in zip(chosen, plain_forms(chosen), strict=True):
+        for each, plain in zip(chosen, _plain(chosen, units._encoder), strict=True):
             if first.setdefault(plain, each) != each:
                 pairs.append(f"{first[plain]!a} and {each!a}")
         start += len(ids)
@@ -163,7 +204,9 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     )
 
 
-def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int, str, str]]:
+def _repeated(
+    unit: str, units: Units, prints: list[Integers], source: Source
+) -> list[tuple[int, str, str]]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text."""
     every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
     ordered = np.sort(every)
@@ -177,7 +220,9 @@ def _repeated(unit: str, units: Units, prints: list[Integers]) -> list[tuple[int
         for each in ids:
             if row in suspects:
                 if each in seen:
-                    found.append((row + 1, unit, f"repeats the id {each!r} of row {seen[each]:,}"))
+                    [place] = units.lines(seen[each])
+                    earlier = f"{source.place} {place:,}"
+                    found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
                 seen.setdefault(each, row + 1)
             row += 1
     return found

@@ -10,14 +10,15 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.events import canonical
-from seqbatch.campaign.record.outcomes import ACCEPTED, VERDICTS, Ledger
+from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, parts_of
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.tables.assignments import Decided, assignments, no_assignments, widened
 from seqbatch.campaign.tables.columns import decoded
+from seqbatch.campaign.tables.ids import id_columns
 from seqbatch.campaign.tables.writing import Writer, require_table
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Integers
 
 WHAT = ("units", "outcomes", "held", "events")
 
@@ -68,7 +69,8 @@ def _plain(event: Any) -> dict[str, Any]:
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
     yield _nobody(now)
-    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence)).known()
+    chunks = reader.outcome_chunks(until_event=now.sequence)
+    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
     names = [action.name for action in now.actions]
     for chunk in reader.unit_chunks(given=True):
         if chunk.event > now.sequence:
@@ -78,32 +80,67 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
         waves = np.full(chunk.count, chunk.wave)
         table = assignments(now.spec.unit, given.column(0).to_pylist(), waves, decided, names)
         here = known.within(chunk.first, chunk.first + chunk.count)
-        values = np.full(chunk.count, np.nan)
-        values[here.numbers - chunk.first] = here.values
-        yield _beside(table, given, now.spec.reward.column, values)
+        rows = here.numbers - chunk.first
+        yield _beside(table, given, _outcomes(now, here, rows, decided.actions))
+
+
+def _outcomes(
+    now: Situation, known: Ledger, rows: Integers, actions: Integers
+) -> list[tuple[str, pa.Array]]:
+    """Return the columns of units' outcomes: as recorded, as learned, and which of them are.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    known, rows
+        The outcomes, and whose they are among the units.
+    actions
+        What the units got.
+    """
+    spec, count = now.spec, len(actions)
+    recorded = np.where(known.absent, np.nan, known.values)
+    cells = [] if spec.reward.sum is not None else [(spec.reward.label, recorded)]
+    cells += list(zip(spec.parts, known.parts.T, strict=True))
+    cells.append(("reward", now.rewards(known.values, actions[rows])))
+    columns = []
+    for name, values in cells:
+        every = np.full(count, np.nan)
+        every[rows] = values
+        columns.append((name, pa.array(every, type=pa.float64(), from_pandas=True)))
+    which = np.zeros(count, dtype=np.int32)
+    which[rows] = np.where(known.absent, 1, 2)
+    observed = pa.DictionaryArray.from_arrays(which, ["none", "absent", "recorded"])
+    return [*columns, ("observed", observed.dictionary_decode())]
 
 
 def _nobody(now: Situation) -> pa.Table:
     """Return the table of no units, so that a file has its columns although nobody is in it."""
-    features = now.spec.features
-    kinds = [pa.string(), *[pa.float64()] * len(features.numeric)]
-    kinds += [pa.string()] * len(features.categorical)
-    fields = zip(now.encoder().columns, kinds, strict=True)
-    given = pa.schema(list(fields)).empty_table()
+    encoder = now.encoder()
+    fields = [(name, part.kept) for name, part in encoder.parts.items()]
+    if encoder.cluster is not None:
+        fields.append((encoder.cluster, pa.string()))
+    given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
     answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
-    return _beside(answers, given, now.spec.reward.column, np.zeros(0))
+    none = np.zeros(0, dtype=np.int64)
+    known = Ledger.of((), parts=len(now.spec.parts))
+    return _beside(answers, given, _outcomes(now, known, none, none))
 
 
-def _beside(table: pa.Table, given: pa.Table, reward: str, values: Floats) -> pa.Table:
+def _beside(table: pa.Table, given: pa.Table, outcomes: list[tuple[str, pa.Array]]) -> pa.Table:
     """Put what was given and the outcomes beside answers, which keep their names."""
+    # The last two are an export's own: they keep their names too, and come last all the same.
+    ours = {*table.column_names, *(name for name, _ in outcomes[-2:])}
     # Names that are free as they are come first to them; the others give way.
-    taken = {*table.column_names, *given.column_names[1:], reward}
+    taken = ours | {*given.column_names[1:], *(name for name, _ in outcomes)}
     for name in given.column_names[1:]:
-        clashes = name in table.column_names
-        table = table.append_column(free_name(name, "feature", taken, clashes), given[name])
-    outcomes = pa.array(values, type=pa.float64(), from_pandas=True)
-    clashes = reward in table.column_names
-    return table.append_column(free_name(reward, "outcome", taken, clashes), outcomes)
+        table = table.append_column(free_name(name, "feature", taken, name in ours), given[name])
+    for name, values in outcomes[:-2]:
+        clashes = name in ours or name in given.column_names[1:]
+        table = table.append_column(free_name(name, "outcome", taken, clashes), values)
+    for name, values in outcomes[-2:]:
+        table = table.append_column(name, values)
+    return table
 
 
 def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
@@ -119,21 +156,25 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
     """Yield recorded rows: the accepted ones in all their versions, or those that are held."""
     schema = _recorded_columns(now)
     yield schema.empty_table()
+    parts = len(now.spec.parts)
     for chunk in reader.outcome_chunks():
         if chunk.event > now.sequence:
             continue
         rows = unpack(chunk.rows)
+        # Absent units are no rows that anybody sent.
+        rows = rows.filter(pc.not_equal(rows["verdict"], ABSENT))
         wanted = pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED))
         rows = rows.filter(pc.invert(wanted) if held else wanted)
         if not rows.num_rows:
             continue
         verdicts = pa.array([VERDICTS[code] for code in rows["verdict"].to_pylist()])
+        # A value that could not be read is none.
+        cells = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
         columns = [
             pa.array(np.full(rows.num_rows, chunk.event)),
             rows["line"],
-            rows["unit"],
-            # A value that could not be read is none.
-            pc.if_else(pc.is_nan(rows["value"]), None, rows["value"]),
+            *id_columns(rows["unit"].to_pylist(), now.spec.unit).values(),
+            *(pa.array(cell, type=pa.float64(), from_pandas=True) for cell in cells),
             rows["version"],
             verdicts,
             rows["reason"].cast(pa.string()),
@@ -145,12 +186,14 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
 
 def _recorded_columns(now: Situation) -> pa.Schema:
     """Return the columns of recorded rows; those of the user's that are called alike give way."""
-    own = {"event": pa.int64(), "line": pa.int64()}
-    own |= {now.spec.unit: pa.string()}
+    spec = now.spec
+    own = {"event": pa.int64(), "line": pa.int64(), **dict.fromkeys(spec.unit, pa.string())}
     ours = ("event", "line", "version", "verdict", "reason")
-    reward, outcome = now.spec.reward.column, now.spec.outcome
-    taken = {*ours, now.spec.unit, reward, *([outcome] if outcome else [])}
-    own[free_name(reward, "outcome", taken, reward in ours)] = pa.float64()
+    cells, outcome = (spec.reward.label, *spec.parts), spec.outcome
+    taken = {*ours, *spec.unit, *cells, *([outcome] if outcome else [])}
+    for place, name in enumerate(cells):
+        clashes = name in ours or name in cells[:place]
+        own[free_name(name, "outcome", taken, clashes)] = pa.float64()
     own |= {"version": pa.int32(), "verdict": pa.string(), "reason": pa.string()}
     if outcome:
         own[free_name(outcome, "outcome id", taken, outcome in ours)] = pa.string()

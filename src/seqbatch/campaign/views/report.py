@@ -34,7 +34,10 @@ def write_report(status: Status, events: list[Event], out: Path) -> list[Path]:
         paragraph(_explained(status.control)),
         *map(paragraph, remarks(status)),
         events_table(status.name, events).html(),
-        paragraph(f"Last event {status.hash}."),
+        paragraph(
+            f"Hash of the last event (kept elsewhere, it shows later that nothing up to here was "
+            f"changed): {status.hash}"
+        ),
     ]
     with atomically(out) as partial:
         partial.write_text(page(f"Campaign {status.name}", body), encoding="utf-8")
@@ -85,13 +88,19 @@ def picture(status: Status) -> "alt.HConcatChart":
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
-        y=alt.Y("mean:Q", title="weighted mean outcome ± 1.96 se", scale=alt.Scale(zero=False)),
+        y=alt.Y("mean:Q", title=_axis(status), scale=alt.Scale(zero=False)),
     )
     chart: alt.HConcatChart = alt.hconcat(
         shares.properties(width=240, height=280, title="Who got what"),
         (spread + means).properties(width=360, height=280, title="What came back"),
     )
     return chart
+
+
+def _axis(status: Status) -> str:
+    """Name the numbers of the second picture, with their unit."""
+    unit = "" if status.unit is None else f" ({visible(status.unit)})"
+    return f"weighted mean outcome ± 1.96 se{unit}"
 
 
 def _moved(row: ActionRow, errors: float) -> float | None:
@@ -105,7 +114,8 @@ def _explained(control: str | None) -> str:
     said = (
         "The weighted mean is what the outcome would be if every unit of the wave got the action, "
         "by the logged probabilities; raw, without any correction for looking at several actions "
-        "or waves. It is left out where some units could not get the action."
+        "or waves. It is left out where some units could not get the action. Absent units count "
+        "as declared, and an action's cost is taken off (added, where less is better)."
     )
     if control is None:
         return said

@@ -1,12 +1,14 @@
 """A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.deciding.judging import metric_cells
 from seqbatch.campaign.deciding.learning import notes
+from seqbatch.campaign.deciding.metrics import MetricRow, MetricSums
 from seqbatch.campaign.record.codec import unpack, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
 from seqbatch.campaign.record.outcomes import Ledger
@@ -24,24 +26,31 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Wave:
-    """One wave: its size as planned, its units and outcomes, and whether it is closed."""
+    """One wave: its size as planned, its units and outcomes, and whether it is closed.
+
+    `observed` counts the recorded outcomes, and `absent` the units that have none and count as what
+    was declared for them.
+    """
 
     wave: int
     size: int | None
     assigned: int
     observed: int
     closed: bool
+    absent: int = 0
 
 
 @dataclass(frozen=True)
 class ActionRow:
     """One action in one wave: units, how many of them randomised, outcomes, and two means.
 
-    `mean` is the plain mean of the outcomes seen. `weighted` is the inverse-probability-weighted
-    mean, what the outcome would be if all units of the wave got this action, with its standard
-    error. It takes outcomes to be missing at random. It is None where no outcome was seen, and
-    where `least`, the smallest probability of the action for any unit of the wave, is 0: nothing
-    tells what the action would do for a unit that could not get it. The error takes two outcomes.
+    `outcomes` are those recorded, and `absent` units have none and count as what was declared. The
+    means are of both, with what the action costs. `mean` is the plain one. `weighted` is the
+    inverse-probability-weighted one, what the outcome would be if all units of the wave got this
+    action, with its standard error. It takes outcomes to be missing at random. It is None where no
+    outcome was seen, and where `least`, the smallest probability of the action for any unit of the
+    wave, is 0: nothing tells what the action would do for a unit that could not get it. The error
+    takes two outcomes.
     `difference` is the weighted mean less the control's, with its standard error.
     """
 
@@ -56,6 +65,7 @@ class ActionRow:
     least: float
     difference: float | None = None
     difference_error: float | None = None
+    absent: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,13 @@ class Status:
         The waves, and every action in every wave.
     conflicts, quarantined
         Rows of outcome files that are held.
+    reward, unit, absent_value
+        What the reward is called, its unit of measure, and what an absent unit counts as; None
+        where not declared.
+    metrics
+        Metrics by action over all waves, with their guardrails.
+    clipped
+        How many values of each column were moved to a bound so far.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -97,6 +114,11 @@ class Status:
     events: int
     hash: str
     state: str
+    reward: str = "outcome"
+    unit: str | None = None
+    absent_value: float | None = None
+    metrics: tuple[MetricRow, ...] = ()
+    clipped: dict[str, int] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -138,8 +160,10 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 
 def _status(reader: Reader, now: Situation) -> Status:
-    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence)).known()
+    parts, reward = len(now.spec.parts), now.spec.reward
+    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence), parts=parts).known()
     sums: dict[int, _Sums] = {}
+    metrics = MetricSums(now.spec.metrics, len(now.actions))
     made = []
     for chunk in reader.unit_chunks(given=True):
         if chunk.event > now.sequence:
@@ -147,7 +171,11 @@ def _status(reader: Reader, now: Situation) -> Status:
         decided = Decided.of(unpack(chunk.decided))
         here = known.within(chunk.first, chunk.first + chunk.count)
         wave = sums.setdefault(chunk.wave, _Sums(len(now.actions)))
-        wave.add(decided, here.numbers - chunk.first, here.values)
+        rows, recorded = here.numbers - chunk.first, ~here.absent
+        values = now.rewards(here.values, decided.actions[rows])
+        wave.add(decided, rows, values, here.absent)
+        cells = metric_cells(now.spec, here.parts[recorded])
+        metrics.add(decided.actions[rows[recorded]], cells)
         made.append(digest(chunk.given, chunk.decided))
     record = reader.last_state(before_event=now.sequence + 1)
     assert record is not None
@@ -157,7 +185,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         for row in compared(sums[number].rows(now, number), now.spec.control)
     )
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
-    if any(row.outcomes and not row.least for row in actions):
+    if any(row.outcomes + row.absent and not row.least for row in actions):
         said.append(UNKNOWN)
     return Status(
         name=now.name,
@@ -171,6 +199,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         conflicts=now.conflicts,
         quarantined=now.quarantined,
         notes=tuple(said),
+        clipped=now.clipped,
         events=now.sequence,
         hash=now.hash,
         state=digest(
@@ -178,8 +207,14 @@ def _status(reader: Reader, now: Situation) -> Status:
             *(part.encode() for part in made),
             known.numbers.tobytes(),
             known.values.tobytes(),
+            *([known.versions.astype(np.int8).tobytes()] if known.absent.any() else []),
+            *([known.parts.tobytes()] if parts else []),
             record.content,
         ),
+        reward=reward.label,
+        unit=reward.unit,
+        absent_value=now.absent,
+        metrics=metrics.rows([action.name for action in now.actions]),
     )
 
 
@@ -208,6 +243,7 @@ class _Sums:
         self._units = np.zeros(actions, dtype=np.int64)
         self._randomised = np.zeros(actions, dtype=np.int64)
         self._outcomes = np.zeros(actions, dtype=np.int64)
+        self._absent = np.zeros(actions, dtype=np.int64)
         self._total = np.zeros(actions)
         self._weights = np.zeros(actions)
         self._weighted = np.zeros(actions)
@@ -220,9 +256,13 @@ class _Sums:
 
     @property
     def outcomes(self) -> int:
-        return int(self._outcomes.sum())
+        return int((self._outcomes - self._absent).sum())
 
-    def add(self, decided: Decided, rows: Any, values: Any) -> None:
+    @property
+    def absent(self) -> int:
+        return int(self._absent.sum())
+
+    def add(self, decided: Decided, rows: Any, values: Any, absent: Any) -> None:
         size = len(self._units)
         self._units += np.bincount(decided.actions, minlength=size)
         self._randomised += np.bincount(decided.actions[decided.randomised], minlength=size)
@@ -232,6 +272,7 @@ class _Sums:
         actions = decided.actions[rows]
         weights = 1 / decided.probabilities[rows, actions]
         self._outcomes += np.bincount(actions, minlength=size)
+        self._absent += np.bincount(actions[absent], minlength=size)
         self._total += np.bincount(actions, weights=values, minlength=size)
         self._weights += np.bincount(actions, weights=weights, minlength=size)
         self._weighted += np.bincount(actions, weights=weights * values, minlength=size)
@@ -254,11 +295,12 @@ class _Sums:
                 action=action.name,
                 units=int(self._units[place]),
                 randomised=int(self._randomised[place]),
-                outcomes=int(self._outcomes[place]),
+                outcomes=int(self._outcomes[place] - self._absent[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
                 weighted=float(weighted[place]) if known[place] else None,
                 error=float(errors[place]) if known[place] and self._outcomes[place] > 1 else None,
                 least=float(self._least[place]),
+                absent=int(self._absent[place]),
             )
             for place, action in enumerate(now.actions)
         ]
@@ -275,4 +317,5 @@ def _wave(now: Situation, number: int, sums: _Sums | None) -> Wave:
         assigned=0 if sums is None else sums.units,
         observed=0 if sums is None else sums.outcomes,
         closed=number < now.wave,
+        absent=0 if sums is None else sums.absent,
     )

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.outcomes import Ledger, accepted
+from seqbatch.campaign.record.outcomes import Ledger, counting
 from seqbatch.campaign.record.store import Reader
 from seqbatch.errors import StoreError
 
@@ -22,7 +22,7 @@ def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str,
     reader
         The campaign.
     units, outcomes
-        How many units and accepted outcomes its records have. Where an index has no more, every
+        How many units and outcomes that count its records have. Where an index has no more, every
         one of its rows was compared with a record already, and nothing is read here.
     """
     numbers, values, ids = reader.index_sizes()
@@ -62,7 +62,7 @@ def _outcomes(reader: Reader) -> Iterator[tuple[str, str]]:
     for number, version, value, event in reader.outcome_index():
         key = number * versions + version
         place = int(np.searchsorted(keys, key))
-        if not 0 < version < versions or place == len(keys) or keys[place] != key:
+        if not 0 <= version < versions or place == len(keys) or keys[place] != key:
             problem = f"{value!r} of event {event} is in the index but was never recorded"
             yield f"outcome of unit number {number}, version {version}", problem
 
@@ -70,7 +70,7 @@ def _outcomes(reader: Reader) -> Iterator[tuple[str, str]]:
 def _ids(reader: Reader) -> Iterator[tuple[str, str]]:
     recorded: set[str] = set()
     for chunk in reader.outcome_chunks():
-        rows = accepted(unpack(chunk.rows))
+        rows = counting(unpack(chunk.rows))
         if "outcome" in rows.column_names:
             recorded.update(rows["outcome"].to_pylist())
     for text, number in reader.owner_index():

@@ -12,18 +12,20 @@ from bisect import bisect
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.decisions import decide
-from seqbatch.campaign.deciding.draws import draws
+from seqbatch.campaign.deciding.draws import draws, lots
 from seqbatch.campaign.deciding.learning import News, closed, relearned
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
-from seqbatch.campaign.record.outcomes import Ledger, accepted
-from seqbatch.campaign.record.situation import Situation, history
+from seqbatch.campaign.record.outcomes import Ledger, counting
+from seqbatch.campaign.record.situation import Situation, history, relearns
 from seqbatch.campaign.record.store import (
     Event,
     OutcomeChunk,
@@ -33,7 +35,8 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.encoder import learn_scaling
+from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.core.arrays import Integers
@@ -77,11 +80,24 @@ def verify(
 ) -> Verified:
     """Check one campaign from end to end, and against a seal where one is given."""
     with store.read(name) as reader:
-        found = _Verifying(reader).run()
-        if seal is None:
-            return found
-        cut = [Finding(seal.event, "seal", text) for text in broken(reader, seal, signer=signer)]
-        return replace(found, findings=(*found.findings, *cut))
+        found, cut = _Verifying(reader).run(), []
+        if seal is not None:
+            said = broken(reader, seal, signer=signer)
+            cut = [Finding(seal.event, "seal", text) for text in said]
+    return replace(found, findings=(*_tombstones(store), *found.findings, *cut))
+
+
+def _tombstones(store: Store) -> list[Finding]:
+    """Check what is left of campaigns that were deleted: their hashes, and that none is missing."""
+    found, previous = [], ""
+    for tombstone in store.tombstones():
+        place = f"tombstone of campaign {tombstone.name!r}"
+        if hash_of(tombstone.name, tombstone) != tombstone.hash:
+            found.append(Finding(0, place, "is not what was signed"))
+        if tombstone.previous != previous:
+            found.append(Finding(0, place, "the one before it is missing"))
+        previous = tombstone.hash
+    return found
 
 
 class _Verifying:
@@ -95,10 +111,13 @@ class _Verifying:
         self._rounded = 0.0
         # The hashes of every event's records, as they are found.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
+        self._absent = StoredAbsences()
         self._units = self._outcomes = self._states = 0
         # The events that came with a new state, and the state after one of them.
         self._turns = [e.sequence for e in self._events if e.kind in ("create", "close", "amend")]
         self._state: tuple[int, Any] | None = None
+        # The highest lot of every event that drew its units.
+        self._drawn: dict[int, int] = {}
 
     def run(self) -> Verified:
         self._guard(0, "events", self._chain)
@@ -107,11 +126,13 @@ class _Verifying:
         self._guard(0, "outcome chunks", self._outcome_chunks)
         self._guard(0, "states", self._state_records)
         self._guard(0, "unit chunks", self._unit_chunks)
+        self._guard(0, "lots", self._highest_lots)
         self._guard(0, "rows of events", self._rows)
         self._guard(0, "indexes", self._index_sizes)
         if self._usable:
             for event in self._events:
-                if event.kind in ("create", "close", "amend"):
+                learns = event.kind == "amend" and relearns(event.payload)
+                if learns or event.kind in ("create", "close"):
                     self._guard(event.sequence, "state", lambda e=event: self._estimate(e))
         notes: tuple[str, ...] = ()
         if self._rounded:
@@ -194,21 +215,17 @@ class _Verifying:
             self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
 
     def _outcome_rows(self, chunk: OutcomeChunk) -> None:
-        """Compare the accepted rows of a chunk with the indexes."""
-        rows = accepted(unpack(chunk.rows))
+        """Compare the rows of a chunk that count with the indexes."""
+        rows = counting(unpack(chunk.rows))
         self._outcomes += rows.num_rows
+        self._absent.note(chunk.event, rows)
+        spec = self._after(1).spec if self._usable else None
+        found = list(differences(self._reader, rows, chunk.event, spec))
+        if spec is not None:
+            found += wrong_sums(rows, spec)
+        for place, problem in found:
+            self._find(chunk.event, place, problem)
         numbers = rows["number"].to_numpy()
-        indexed = {
-            (number, version): (value, event)
-            for number, version, value, event in self._reader.outcome_versions(np.unique(numbers))
-        }
-        columns = (rows["version"].to_pylist(), rows["value"].to_pylist())
-        for number, version, value in zip(numbers.tolist(), *columns, strict=True):
-            found = indexed.get((number, version))
-            if found != (value, chunk.event):
-                said = "nothing" if found is None else f"{found[0]!r} of event {found[1]}"
-                place = f"outcome of unit number {number}, version {version}"
-                self._find(chunk.event, place, f"the index says {said}, the record {value!r}")
         if "outcome" in rows.column_names:
             self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
 
@@ -255,6 +272,7 @@ class _Verifying:
         now = self._after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
+        self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units)
         if (known := self._known(now)) is not None:
             again = decide(now, now.made_policy(), known, given, drawn)
@@ -271,6 +289,24 @@ class _Verifying:
             found = None if record is None else unpack_state(record.content, now)
             self._state = turn, found
         return self._state[1]
+
+    def _lots(self, event: int, now: Situation, units: list[str]) -> None:
+        """Draw the units of an event again; who else was on the list is not on record."""
+        draw = self._events[event - 1].payload.get("draw")
+        if draw is None:
+            return
+        drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
+        limit = int(draw["highest_lot"], 16)
+        for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
+            self._find(event, f"unit {units[row]!r}", "has a lot above the highest that was drawn")
+        self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
+
+    def _highest_lots(self) -> None:
+        for event, highest in self._drawn.items():
+            said = self._events[event - 1].payload["draw"]["highest_lot"]
+            if highest < int(said, 16):
+                problem = f"the highest drawn is said to be {said}, a replay gives {highest:016x}"
+                self._find(event, "lots", problem)
 
     def _compare(
         self, chunk: UnitChunk, now: Situation, units: list[str], stored: Decided, again: Decided
@@ -327,14 +363,27 @@ class _Verifying:
         now = self._after(event.sequence - 1)
         if now.wave == 1:
             chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
-            pieces = (unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks))
-            scaling = learn_scaling(now.encoder(), pieces)
-            said = {name: tuple(pair) for name, pair in (event.payload["scaling"] or {}).items()}
-            if scaling != said:
-                self._find(event.sequence, "scaling", f"the rows give {scaling}, not {said}")
+            learned = learn(
+                now.encoder(),
+                lambda: (
+                    unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks)
+                ),
+                units=now.units[0],
+            ).plain()
+            said = event.payload["learned"]
+            if learned != said:
+                self._find(event.sequence, "learned", f"the rows give {learned}, not {said}")
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         after = self._after(event.sequence)
         learner = replace(now, learned=after.learned, skipped=after.skipped)
-        news = News.since(self._reader, before.event, until=now.sequence)
+        news = News.since(self._reader, now, before.event)
+        skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
+        gone = absentees(self._reader, now, news.fresh, at=at, skip=skip)
+        if problem := self._absent.problem(event.sequence, gone):
+            self._find(event.sequence, "absent units", problem)
+        if gone.waiting != after.waiting:
+            problem = f"the times of events give {gone.waiting}, not {after.waiting}"
+            self._find(event.sequence, "waiting assignments", problem)
+        news = news.counting(gone.ledger(event.sequence, parts=0))
         return closed(learner, unpack_state(before.content, now), self._reader, news)

@@ -5,8 +5,10 @@ actions, by the logged probabilities; their standard errors take the units to be
 outcomes to be missing at random. Tests of one action against another are not made here.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
 from seqbatch.display import Table, cell, counted, with_error
 from seqbatch.policies.registry import text
@@ -47,18 +49,20 @@ def heading(status: "Status") -> str:
 
 def tables(status: "Status") -> list[Table]:
     """Return the waves, what was assigned in them, and what was observed."""
+    absent = status.absent_value is not None or any(wave.absent for wave in status.waves)
     named = {row.action: row.action for row in status.actions}
     if status.control in named:
         named[status.control] += " (control)"
     waves = Table(
         "Waves",
-        ("wave", "size", "assigned", "outcomes", "state"),
+        ("wave", "size", "assigned", "outcomes", *(["absent"] if absent else []), "state"),
         [
             (
                 wave.wave,
                 "open-ended" if wave.size is None else wave.size,
                 wave.assigned,
                 wave.observed,
+                *([wave.absent] if absent else []),
                 _state(status, wave),
             )
             for wave in status.waves
@@ -67,15 +71,77 @@ def tables(status: "Status") -> list[Table]:
     )
     assigned = Table(
         "Assigned",
-        ("wave", "action", "units", "randomised", "outcomes"),
+        ("wave", "action", "units", "randomised", "outcomes", *(["absent"] if absent else [])),
         [
-            (row.wave, named[row.action], row.units, row.randomised, row.outcomes)
+            (
+                row.wave,
+                named[row.action],
+                row.units,
+                row.randomised,
+                row.outcomes,
+                *([row.absent] if absent else []),
+            )
             for row in status.actions
         ],
         words=("action",),
         keys=2,
     )
-    return [waves, assigned, _observed(status, named)]
+    metrics = [metrics_table(status.metrics)] if status.metrics else []
+    return [waves, assigned, _observed(status, named), *metrics]
+
+
+def metrics_table(metrics: Sequence[MetricRow]) -> Table:
+    """Return metrics by action, with what became of their guardrails."""
+    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
+    rows = [
+        (
+            row.metric if row.unit is None else f"{row.metric} ({row.unit})",
+            row.action,
+            row.count,
+            row.missing,
+            row.mean,
+            _wanted(row),
+            {None: "", True: "passed", False: "VIOLATED"}[row.passed],
+        )
+        for row in metrics
+    ]
+    return Table("Metrics", columns, rows, words=("metric", "action", "wanted", "verdict"), keys=2)
+
+
+def _wanted(row: MetricRow) -> str:
+    """Say what a metric should be: within its guardrail, or more, or less."""
+    if row.guardrail is None:
+        return "more" if row.direction == "max" else "less"
+    return f"at {'least' if row.direction == 'max' else 'most'} {cell(row.guardrail)}"
+
+
+def violations(metrics: Sequence[MetricRow]) -> list[str]:
+    """Say which guardrails were violated, one line each."""
+    return [
+        f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
+        f"{measured(cell(row.mean), row.unit)}; {_wanted(row)} is wanted."
+        for row in metrics
+        if row.passed is False
+    ]
+
+
+def measured(text: str, unit: str | None) -> str:
+    """Return a number with its unit of measure.
+
+    >>> measured("12.5", "EUR"), measured("12.5", None)
+    ('12.5 EUR', '12.5')
+    """
+    return text if unit is None else f"{text} {unit}"
+
+
+def absences(recorded: int, absent: int, value: float | None, unit: str | None) -> str:
+    """Say how many outcomes were recorded, and how many counted by declaration.
+
+    >>> absences(120, 180, 0.0, "EUR")
+    '120 recorded, 180 counted as 0 EUR because absent'
+    """
+    counts = "as declared" if value is None else f"as {measured(cell(value), unit)}"
+    return f"{recorded:,} recorded, {absent:,} counted {counts} because absent"
 
 
 def _state(status: "Status", wave: "Wave") -> str:
@@ -88,6 +154,7 @@ def _state(status: "Status", wave: "Wave") -> str:
 
 def _observed(status: "Status", named: dict[str, str]) -> Table:
     columns = ["wave", "action", "mean", "weighted mean ± se"]
+    title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
     rows: list[list[Any]] = [
         [row.wave, named[row.action], row.mean, with_error(row.weighted, row.error)]
         for row in status.actions
@@ -96,29 +163,62 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
         columns.append("minus control ± se")
         for row, shown in zip(status.actions, rows, strict=True):
             shown.append(with_error(row.difference, row.difference_error))
-    return Table("Observed", tuple(columns), rows, words=("action",), keys=2)
+    return Table(title, tuple(columns), rows, words=("action",), keys=2)
 
 
 def remarks(status: "Status") -> list[str]:
     """Return what stands below the tables: rows that are held, notes, and the state's hash."""
-    said = [f"Note: {note}." for note in status.notes]
+    said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    if absent := sum(wave.absent for wave in status.waves):
+        recorded = sum(wave.observed for wave in status.waves)
+        told = absences(recorded, absent, status.absent_value, status.unit)
+        said.insert(0, f"Outcomes: {told}.")
     if status.conflicts or status.quarantined:
         said.insert(
             0,
             "Held rows so far (resubmitted rows count again): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
-    return [*said, f"State {status.state}"]
+    if status.clipped:
+        said.insert(0, f"{clipped_text(status.clipped)} so far.")
+    return [
+        *said,
+        "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
+        f"in): {status.state}",
+    ]
+
+
+def clipped_text(clipped: dict[str, int]) -> str:
+    """Return how many values of each column were moved to a bound, without a full stop.
+
+    >>> clipped_text({"age": 1, "spend": 1200})
+    'Clipped to the bounds of the first wave or the declared range: age 1, spend 1,200'
+    """
+    counts = ", ".join(f"{name} {count:,}" for name, count in clipped.items())
+    return f"Clipped to the bounds of the first wave or the declared range: {counts}"
 
 
 def events_table(name: str, events: list[Event]) -> Table:
     """Return everything that was done, in short."""
     return Table(
         f"Events of {name}",
-        ("event", "kind", "when (UTC)", "who", "why", "counts"),
-        [(e.sequence, e.kind, _time(e.at), e.who, e.why, _counts(e.counts)) for e in events],
-        words=("kind", "when (UTC)", "who", "why", "counts"),
+        ("event", "kind", "when (UTC)", "who", "why", "what"),
+        [(e.sequence, e.kind, _time(e.at), e.who, e.why, what_was_done(e)) for e in events],
+        words=("kind", "when (UTC)", "who", "why", "what"),
     )
+
+
+def what_was_done(event: Event) -> str:
+    """Return an event's counts, and of an amendment what was changed, from what to what."""
+    changed = [
+        f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
+        for change in event.payload.get("changes", ())
+    ]
+    return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
 
 
 def _time(at: str) -> str:

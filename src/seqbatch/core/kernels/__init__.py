@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
+    from seqbatch.core.kernels.cells import copy_cells, split_cells
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
@@ -23,6 +24,7 @@ __all__ = [
     "accumulate",
     "best_shares",
     "choose_points",
+    "copy_cells",
     "descend",
     "factorise",
     "means",
@@ -34,9 +36,10 @@ __all__ = [
     "ridge_cells",
     "signed_counts",
     "solve",
+    "split_cells",
 ]
 
-FILES = ("batches", "online", "points", "regression", "scoring")
+FILES = ("batches", "cells", "online", "points", "regression", "scoring")
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

@@ -111,6 +111,8 @@ def upgrade() -> None:
         column("number", big),
         column("version", sa.Integer()),
         column("value", sa.Double()),
+        # The other numbers of the outcome, eight bytes each: they are compared, never summed here.
+        column("parts", sa.LargeBinary()),
         column("event", big),
         sa.PrimaryKeyConstraint("campaign", "number", "version"),
         sqlite_with_rowid=False,

@@ -1,0 +1,123 @@
+"""What becomes of all columns of a file together: the ids, the features, what is left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seqbatch.campaign.design import names
+from seqbatch.campaign.design.identifying import repeated, unit_columns
+from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
+from seqbatch.campaign.design.proposing import Proposal, proposed
+from seqbatch.campaign.design.ways import (
+    Habits,
+    Ways,
+    chosen_date,
+    chosen_number,
+    habits_of,
+    ways_of,
+)
+from seqbatch.campaign.tables.reading import Source
+from seqbatch.core.arrays import Floats
+from seqbatch.errors import InvalidFileError
+
+#: The tables of features in a spec.
+FEATURES = ("numeric", "date", "boolean", "categorical")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a file of units becomes in a spec.
+
+    Parameters
+    ----------
+    origin
+        What the file is called.
+    rows
+        How many units it has.
+    unit
+        The column that tells them apart, or the two that do together.
+    columns
+        What becomes of each column, in the order of the file.
+    """
+
+    origin: str
+    rows: int
+    unit: tuple[str, ...]
+    columns: tuple[Proposal, ...]
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether a feature counts days, and a campaign's start is needed."""
+        return any("date" in (column.became, column.among) for column in self.columns)
+
+
+def draft_of(opened: Source, *, reward: str) -> Draft:
+    """Look at a file of units, and propose what becomes of its columns."""
+    columns = columns_of(opened)
+    every = [ways_of(column) for column in columns]
+    parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
+    habits = habits_of(every, semicolons=parted)
+    units = unit_columns(
+        columns, _numbers(every, habits), {w.column.name for w in every if w.dates}
+    )
+    if not units:
+        reason = (
+            "no column of text or whole numbers has a different value in every row, nor has an id "
+            "together with another column. Add one to tell units apart"
+        )
+        raise InvalidFileError(opened.name, [(0, "", reason)], NOTHING)
+    own = tuple(column.name for column in units)
+    first = [
+        _unit(column.name, own) if column in units else _by_values(ways, habits, reward)
+        for column, ways in zip(columns, every, strict=True)
+    ]
+    made = _without_repeats(columns, first, _measures(every, habits))
+    return Draft(opened.name, columns[0].rows, own, tuple(_asking(each) for each in made))
+
+
+def _unit(name: str, units: tuple[str, ...]) -> Proposal:
+    if len(units) == 1:
+        return Proposal(name, "unit", why="tells units apart: a different value in every row")
+    other = units[1] if name == units[0] else units[0]
+    return Proposal(name, "unit", why=f"tells units apart together with {other}")
+
+
+def _by_values(ways: Ways, habits: Habits, reward: str) -> Proposal:
+    if ways.column.name == reward:
+        return Proposal(reward, "left out", why="the reward, which no unit has before its wave")
+    return proposed(ways, habits)
+
+
+def _asking(proposal: Proposal) -> Proposal:
+    """Return a question instead of a feature that may be an outcome or a treatment."""
+    ask = names.question(proposal.column)
+    return proposal.asked(ask) if ask and proposal.became in FEATURES else proposal
+
+
+def _without_repeats(
+    columns: Sequence[Column], made: list[Proposal], measures: dict[str, Floats]
+) -> list[Proposal]:
+    """Leave out what says the same as an earlier column."""
+    became = {proposal.column: proposal.became for proposal in made}
+    kept = [column for column in columns if became[column.name] in ("unit", *FEATURES)]
+    measured = {n: own for n, own in measures.items() if became[n] in ("numeric", "date")}
+    twins = repeated(sorted(kept, key=lambda column: became[column.name] != "unit"), measured)
+    return [
+        Proposal(each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}")
+        if each.column in twins and each.became != "unit"
+        else each
+        for each in made
+    ]
+
+
+def _numbers(every: list[Ways], habits: Habits) -> dict[str, Floats]:
+    return {w.column.name: chosen_number(w, habits)[0].numbers for w in every if w.numbers}
+
+
+def _measures(every: list[Ways], habits: Habits) -> dict[str, Floats]:
+    """Return the distinct values of columns of numbers and of dates, as numbers."""
+    days = {
+        ways.column.name: chosen_date(ways, habits)[0].days(ways.column.values)
+        for ways in every
+        if ways.dates
+    }
+    return _numbers(every, habits) | days

@@ -1,0 +1,272 @@
+"""What becomes of a column: a feature by a rule of its own, a question, or nothing, and why."""
+
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.design.identifying import numbers_rows
+from seqbatch.campaign.design.looking import Column
+from seqbatch.campaign.design.names import is_code, unlikely_id
+from seqbatch.campaign.design.spelled_dates import share_of_dates
+from seqbatch.campaign.design.spelled_numbers import (
+    currencies,
+    in_words,
+    is_amount,
+    no_numbers,
+)
+from seqbatch.campaign.design.ways import (
+    CHECK,
+    Habits,
+    Ways,
+    chosen_date,
+    chosen_number,
+    has_leading_zeros,
+)
+from seqbatch.campaign.design.written import quoted, value
+from seqbatch.campaign.tables.booleans import read_booleans
+from seqbatch.core.arrays import Floats
+from seqbatch.display import counted, number
+
+Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
+
+#: A category gets an indicator for each of this many levels at most, ...
+MOST_LEVELS = 50
+#: ... if these levels have this share of its units; else its levels are hashed into `CELLS`.
+COVERED, CELLS = 0.8, 16
+#: So few values describe units even where most rows have one of their own.
+FEW = 10
+#: Text of more characters than this, on average, is no category; nor is a longer level.
+LONG, LONGEST = 40, 200
+#: A level of fewer units than this goes to `other`, in files of some thousand units.
+LEAST = 20
+#: A largest number so many times the median is a long tail.
+TAIL = 50
+#: Where this share of values fits a format, the others are mistakes.
+MOSTLY = 0.8
+#: More spellings of yes and no than this are not looked at.
+MOST_SPELLINGS = 8
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What becomes of a column.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    became
+        The table of the spec that it is in; or what it is instead of a feature.
+    setting
+        The value of its setting, as TOML; "" where it has none.
+    why
+        The reason, as a comment.
+    among
+        For a question: the table that the feature would be in.
+    """
+
+    column: str
+    became: Became
+    setting: str = ""
+    why: str = ""
+    among: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person should look at it before the campaign is created."""
+        return self.became == "question" or CHECK in self.why
+
+    def asked(self, question: str) -> "Proposal":
+        """Return the same feature as a question."""
+        return replace(self, became="question", why=question, among=self.became)
+
+
+def proposed(ways: Ways, habits: Habits) -> Proposal:
+    """Return what becomes of a column by its values alone."""
+    column = ways.column
+    if why := _useless(column):
+        return Proposal(column.name, "left out", why=why)
+    if _is_boolean(column):
+        return _boolean(column)
+    if ways.dates:
+        return _date(ways, habits)
+    if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
+        return _numeric(ways, habits)
+    if why := _mixed(column, ways) or _wordy(column):
+        return Proposal(column.name, "left out", why=why)
+    if _is_float(column):
+        return Proposal(column.name, "left out", why="has numbers that are not finite")
+    return _categorical(column)
+
+
+def _useless(column: Column) -> str:
+    """Return why a column can tell nothing, "" where it may."""
+    if not 0 < len(column.name) <= 200:
+        return "a name must have 1 to 200 characters; rename the column to use it"
+    if not column.readable:
+        return f"values of type {column.kind} cannot be features"
+    if not column.distinct:
+        return "has no values"
+    if column.distinct == 1 and not column.missing:
+        return f"has the same value in every row: {_short(column.example)}"
+    return ""
+
+
+def _is_boolean(column: Column) -> bool:
+    """Say whether there are a yes and a no, and nothing else."""
+    if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
+        return False
+    read = read_booleans(column.values)
+    return not read.wrong and len(set(read.values.tolist())) == 2
+
+
+def _boolean(column: Column) -> Proposal:
+    text, share = column.example, column.counts.max() / column.present
+    why = f"yes or no, {_short(text)} in {share:.0%} of rows"
+    if not column.missing:
+        return Proposal(column.name, "boolean", '"refuse"', why)
+    return Proposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
+
+
+def _date(ways: Ways, habits: Habits) -> Proposal:
+    column = ways.column
+    way, remark = chosen_date(ways, habits)
+    days = way.days(column.values)
+    if days.min() == days.max():
+        return Proposal(column.name, "left out", why="has one date and gaps")
+    first, last = (date(1970, 1, 1) + timedelta(int(day)) for day in (days.min(), days.max()))
+    settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
+    why = [f"{first} to {last}"]
+    if "%y" in way.format:
+        why.append("years 69 to 99 are read as 1969 to 1999")
+    if column.missing:
+        settings["missing"] = "median"
+        why.append(f"{_missing(column)} the median")
+    return Proposal(column.name, "date", value(settings), _joined(*why, remark))
+
+
+def _numeric(ways: Ways, habits: Habits) -> Proposal:
+    column = ways.column
+    way, remark = chosen_number(ways, habits)
+    low, high = float(way.numbers.min()), float(way.numbers.max())
+    if numbers_rows(way.numbers, column.codes):
+        return Proposal(column.name, "left out", why="counts the rows of the file")
+    if low == high:
+        return Proposal(column.name, "left out", why="has one number and gaps")
+    if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
+        return Proposal(column.name, "left out", why=why)
+    settings: dict[str, Any] = {"scale": "learn"}
+    said = [f"{number(low)} to {number(high)}", in_words(way.example)]
+    if column.missing:
+        settings["missing"] = "median"
+        said.append(f"{_missing(column)} the median")
+    if way.example:
+        settings["format"] = way.example
+    said.append(_tail(way.numbers, column))
+    text = '"learn"' if len(settings) == 1 else value(settings)
+    return Proposal(column.name, "numeric", text, _joined(*said, remark))
+
+
+def _tail(numbers: Floats, column: Column) -> str:
+    """Return what there is to say of a long tail of positive numbers."""
+    order = np.argsort(numbers)
+    reached = np.cumsum(column.counts[order])
+    median = float(numbers[order[int(np.searchsorted(reached, column.present / 2))]])
+    if median <= 0 or numbers.min() < 0 or numbers.max() < TAIL * median:
+        return ""
+    return (
+        f"long tail: the largest is {number(numbers.max() / median, 2)} times the median; the "
+        "default clip holds it, a logarithm may be better"
+    )
+
+
+def _mixed(column: Column, ways: Ways) -> str:
+    """Return what is wrong with a column of text that is mostly numbers or dates."""
+    if not column.is_text or ways.numbers or is_code(column.name) or column.distinct < 3:
+        return ""
+    if share_of_dates(column.texts) > MOSTLY:
+        return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
+    several = currencies(column.texts)
+    if len(several) > 1 and all(is_amount(text) for text in several):
+        return f"amounts in {', '.join(several)}; convert them to one currency or unit"
+    share, odd = no_numbers(column.texts) if not has_leading_zeros(column) else (1.0, [])
+    if share < 1 - MOSTLY:
+        some = ", ".join(_short(text) for text in odd)
+        return f"numbers but for some cells, such as {some}; repair them to use it"
+    return ""
+
+
+def _wordy(column: Column) -> str:
+    """Return why values are no category: every unit has its own, or they are prose."""
+    lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
+    if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
+        return "free text"
+    return _like_an_id(column)
+
+
+def _like_an_id(column: Column) -> str:
+    """Return why a column tells units apart rather than describing them, "" where it does not."""
+    if column.distinct == column.present and column.present > 2:
+        return "like an id: a different value in every row"
+    if column.distinct > max(FEW, column.present / 2):
+        return f"like an id: {column.distinct:,} values in {counted(column.present, 'row')}"
+    return ""
+
+
+def _categorical(column: Column) -> Proposal:
+    least = min(LEAST, column.rows // 200)
+    order = column.by_count[:MOST_LEVELS]
+    order = order[column.counts[order] >= least]
+    covered = int(column.counts[order].sum())
+    if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
+        many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
+        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
+        return Proposal(column.name, "categorical", value(rules), many)
+    levels = [str(column.values[place].as_py()) for place in order.tolist()]
+    # What often means that nothing is known is a level like others where it is written out.
+    levels += [text for text, count in column.words.items() if count >= least]
+    settings: dict[str, Any] = {"levels": levels}
+    if least > 1:
+        settings["least"] = least
+    settings["other"] = True
+    why = [f"{counted(column.distinct, 'level')}, the most frequent first"]
+    if column.distinct > len(order):
+        why.append(f"{counted(column.present - covered, 'row')} of rarer ones go to other")
+    if column.empty:
+        settings["missing"] = "level"
+        why.append(f"{_missing(column)} a level of their own")
+    return Proposal(column.name, "categorical", value(settings), _joined(*why))
+
+
+def _is_whole(ways: Ways) -> bool:
+    own = ways.numbers[0].numbers
+    return not ways.numbers[0].example and bool((own == np.round(own)).all())
+
+
+def _is_float(column: Column) -> bool:
+    return bool(pa.types.is_floating(column.values.type))
+
+
+def _missing(column: Column) -> str:
+    return f"missing ones ({column.missing / column.rows:.1%}) get"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _short(text: str) -> str:
+    return quoted(text[:40] + ("..." if len(text) > 40 else ""))
+
+
+def _some(column: Column) -> str:
+    """Return some values that differ in shape."""
+    shapes: dict[str, str] = {}
+    for text in column.texts[:2000].to_pylist():
+        shape = "".join("9" if c.isdigit() else "a" if c.isalpha() else c for c in text)
+        shapes.setdefault(shape, text)
+    return ", ".join(_short(text) for text in list(shapes.values())[:3])

@@ -1,0 +1,81 @@
+"""A column of dates: text in a declared format, or Arrow's own types."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.design.date_format import ISO, cell_pattern, formats_for
+from seqbatch.campaign.tables.columns import (
+    every,
+    is_text,
+    refused,
+    stands_for_none,
+    undictionaried,
+)
+from seqbatch.core.arrays import Bools
+
+#: Days from 1970 to the first day of the year 1000, and to the last of 9999.
+FIRST, LAST = -354_285, 2_932_896
+
+
+def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
+    """Return days, null where there is none, which are missing, and what is wrong with others.
+
+    The day is the one that is written, or shown in the timezone of the column's type: times and
+    timezones are dropped, and move nothing to another day.
+    """
+    column = undictionaried(column)
+    if pa.types.is_integer(column.type) and form != ISO:
+        column = column.cast(pa.string())
+    kind = column.type
+    if is_text(kind):
+        return _parsed(column, form)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = pc.local_timestamp(column)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        days = pc.floor_temporal(column, unit="day").cast(pa.date32())
+        return days, np.asarray(days.is_null()), _unlikely(days)
+    nothing = pa.nulls(len(column), pa.date32())
+    if pa.types.is_null(kind):
+        return nothing, np.ones(len(column), dtype=np.bool_), {}
+    wrong = every(column, f"must be dates, or text; received {kind}")
+    return nothing, np.zeros(len(column), dtype=np.bool_), wrong
+
+
+def _parsed(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
+    import polars as pl
+
+    text = pc.utf8_trim_whitespace(column)
+    missing = stands_for_none(text)
+    fits = pc.match_substring_regex(text, cell_pattern(form))
+    bare = pc.if_else(fits, text, None)
+    rule = "must be a date such as 2026-03-01"
+    if form == ISO:
+        bare, chrono = pc.utf8_slice_codeunits(bare, 0, 10), "%Y-%m-%d"
+    else:
+        rule = f"must be a date in the format {form}"
+        # A timezone is dropped before it could move the day; fractions are spelled otherwise.
+        if form.endswith("%z"):
+            bare = pc.replace_substring_regex(bare, r" *(?:Z|[+-]\d{2}:?\d{2})$", "")
+        chrono = form.removesuffix("%z").rstrip().replace(".%f", "%.f").replace("%f", "%9f")
+    parsed = pl.from_arrow(bare)
+    assert isinstance(parsed, pl.Series)
+    days = parsed.str.to_date(chrono, strict=False).to_arrow()
+    unread = np.asarray(days.is_null()) & ~missing
+    wrong = refused(text, unread, rule, _accepting if form == ISO else None)
+    return days, missing, wrong | _unlikely(days)
+
+
+def _accepting(cell: str) -> str:
+    """Say which setting would accept a cell that is no ISO date, if one would."""
+    formats = " or ".join(f'format = "{form}"' for form in formats_for(cell))
+    return f"; {formats} would accept it" if formats else ""
+
+
+def _unlikely(days: Any) -> dict[int, str]:
+    """Refuse dates that other programs could not take, or that were meant otherwise."""
+    numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
+    return dict.fromkeys(rows, "must be a date between the years 1000 and 9999")

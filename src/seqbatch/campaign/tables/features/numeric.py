@@ -1,0 +1,150 @@
+"""Numbers: read, bounded, filled where they are missing, scaled."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.design.features import NumberRules, NumericRules
+from seqbatch.campaign.design.number_format import NumberFormat
+from seqbatch.campaign.tables.columns import MISSING, missing_rows, read_numbers
+from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature
+from seqbatch.campaign.tables.features.frozen import FrozenNumber, outside, scaling_of
+from seqbatch.core.arrays import Bools, Floats
+
+
+@dataclass(frozen=True)
+class ScaledNumber:
+    """A number of each unit, NaN where it is missing, and what the model makes of it.
+
+    Parameters
+    ----------
+    name
+        Its column of the model.
+    rules
+        What the spec says of it.
+    learned
+        What the first wave taught; None before.
+    """
+
+    name: str
+    rules: NumberRules
+    learned: FrozenNumber | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The number's own column, and one that says that it is missing where that may be."""
+        own = (self.name,)
+        return (*own, f"{self.name} {MISSING_LEVEL}") if self.rules.indicates else own
+
+    @property
+    def frozen(self) -> FrozenNumber | None:
+        """How the number is treated; None as long as something about it is open."""
+        scaling = scaling_of(self.rules)
+        if self.rules.learns or scaling is None:
+            return self.learned
+        low, high = self.rules.range or (None, None)
+        fill = 0.0 if isinstance(self.rules.missing, str) else self.rules.missing
+        return FrozenNumber(low, high, fill, *scaling, indicator=False)
+
+    def encode(self, values: Floats, out: Floats) -> None:
+        """Write the columns of the model."""
+        frozen = self.frozen
+        if frozen is None:
+            return
+        missing = np.isnan(values)
+        if frozen.low is not None:
+            values = np.clip(values, frozen.low, frozen.high)
+        values = np.where(missing, frozen.fill, values)
+        if frozen.sd > 0:
+            out[:, 0] = (values - frozen.mean) / frozen.sd
+        if frozen.indicator:
+            out[:, 1] = missing
+
+    def sizes(self, values: Floats) -> Floats:
+        """Return how large the number of each row is to the model."""
+        out = np.zeros((len(values), len(self.names)))
+        self.encode(values, out)
+        return np.abs(out[:, 0])
+
+    def clipped(self, values: Floats) -> int:
+        """Return how many values are moved to a bound."""
+        # What is declared bounds from the start; quantiles bound once they are known.
+        if self.rules.range is not None:
+            return outside(values, *self.rules.range)
+        return 0 if self.frozen is None else outside(values, self.frozen.low, self.frozen.high)
+
+    def possible(self, rng: np.random.Generator, missing: Bools) -> Floats:
+        """Return random rows of the model's columns, where these are missing."""
+        made = np.zeros((len(missing), len(self.names)))
+        if (frozen := self.frozen) is None:
+            return made
+        # Any numbers do that the bounds let through: those of a first wave have mean 0.
+        self.encode(np.where(missing, np.nan, 0.0), made)
+        if frozen.sd > 0:
+            made[:, 0] = np.where(missing, made[:, 0], rng.normal(size=len(missing)))
+        return made
+
+
+@dataclass(frozen=True)
+class NumericFeature(Feature):
+    """A column of numbers.
+
+    Parameters
+    ----------
+    name
+        The column.
+    rules
+        What the spec says of it.
+    learned
+        What the first wave taught; None before.
+    """
+
+    rules: NumericRules
+    learned: FrozenNumber | None = None
+    kept: ClassVar[pa.DataType] = pa.float64()
+
+    @property
+    def number(self) -> ScaledNumber:
+        """What the model makes of it."""
+        return ScaledNumber(self.name, self.rules, self.learned)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the model."""
+        return self.number.names
+
+    def read(self, column: Any) -> tuple[Any, dict[int, str]]:
+        """Return the numbers, null where they are missing, and what is wrong with the rows."""
+        form = None if self.rules.format is None else NumberFormat.of(self.rules.format)
+        found = read_numbers(column, form=form)
+        if not found.missing.any():
+            return pa.array(found.values), found.wrong
+        wrong = found.wrong
+        if self.rules.missing == "refuse":
+            advice = '; missing = "median" (or "mean", or a number) would accept it'
+            wrong = wrong | missing_rows(found.missing, MISSING + advice)
+        return pa.array(found.values, mask=found.missing), wrong
+
+    def values(self, kept: Any) -> Floats:
+        """Return the numbers that were kept, NaN where they are missing."""
+        found: Floats = kept.to_numpy()
+        return found
+
+    def encode(self, kept: Any, out: Floats) -> None:
+        """Write the model's columns into `out`, which is all 0."""
+        self.number.encode(self.values(kept), out)
+
+    def sizes(self, kept: Any) -> Floats:
+        """Return how large the number of each row is to the model."""
+        return self.number.sizes(self.values(kept))
+
+    def clipped(self, kept: Any) -> int:
+        """Return how many values are moved to a bound."""
+        return self.number.clipped(self.values(kept))
+
+    def possible(self, rng: np.random.Generator, count: int) -> Floats:
+        """Return random rows of the model's columns, such as units could have."""
+        missing = rng.random(count) < 0.5 * (self.rules.missing != "refuse")
+        return self.number.possible(rng, missing)

@@ -1,0 +1,145 @@
+"""The commands before and after a campaign: try it out, and delete it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqbatch.cli.campaign import Name, Reason, Where, Who, opened
+from seqbatch.cli.campaign_views import app
+from seqbatch.cli.console import (
+    BAD_INPUT,
+    FOUND,
+    Json,
+    complain,
+    counting,
+    dump,
+    kindly,
+    plain_error,
+    say,
+    say_next,
+    show,
+    spoken,
+)
+from seqbatch.cli.next_step import STORE, command
+from seqbatch.display import Table, counted
+
+__all__ = ["app"]
+
+if TYPE_CHECKING:
+    from seqbatch.campaign import Validated
+
+
+@app.command()
+def validate(
+    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
+    units: Annotated[str | None, typer.Argument(help="A file of units.")] = None,
+    outcomes: Annotated[
+        str | None, typer.Argument(help="A file of outcomes of these units.")
+    ] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Say what create, assign and record would say, and write nothing.
+
+    Exit code 1: rows of outcomes would be held; 2: something would be refused.
+
+    Example: seqbatch campaign validate spec.toml units.csv
+    """
+    with kindly(as_json=as_json), counting() as report, TemporaryDirectory() as folder:
+        from seqbatch.campaign import validate as run
+        from seqbatch.storage import open_store
+
+        scratch = open_store(Path(folder) / "scratch.db")
+        existing = open_store(store, create=False) if _there(store) else None
+        try:
+            found = run(spec, units, outcomes, scratch=scratch, existing=existing, report=report)
+        finally:
+            scratch.close()
+            if existing is not None:
+                existing.close()
+    then = command("create", str(spec), store=store) if found.sound else None
+    if as_json:
+        dump({**_plain(found), "next": then})
+    else:
+        _show(found, units)
+        say_next(then)
+    if found.problems:
+        raise typer.Exit(BAD_INPUT)
+    if not found.sound:
+        raise typer.Exit(FOUND)
+
+
+def _there(store: str) -> bool:
+    return "://" in store.removeprefix("sqlite:///") or Path(store).exists()
+
+
+def _plain(found: "Validated") -> dict[str, Any]:
+    now = None if found.prepared is None else found.prepared.now
+    recorded = None if found.recorded is None else asdict(found.recorded)
+    return {
+        "sound": found.sound,
+        "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
+        "units": found.units,
+        "left_over": found.left_over,
+        "warnings": found.warnings,
+        "outcomes": recorded,
+        "problems": [plain_error(problem) for problem in found.problems],
+        "unchecked": found.unchecked,
+    }
+
+
+def _show(found: "Validated", units: str | None) -> None:
+    if found.prepared is not None:
+        now = found.prepared.now
+        sizes = ", ".join(f"{size:,}" for size in now.sizes)
+        say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+    for warning in found.warnings:
+        say(f"seqbatch: {warning}", to_errors=True)
+    if found.units is not None:
+        say(f"{units}: {counted(found.units, 'unit')} can be assigned.")
+    if found.left_over:
+        say(
+            f"The first wave has no room for {found.left_over:,} of them: assign draws as many as "
+            "fit with --draw."
+        )
+    if found.recorded is not None:
+        say(
+            f"Outcomes: {found.recorded.accepted:,} would be accepted, "
+            f"{found.recorded.duplicate:,} duplicate, {found.recorded.conflict:,} conflict, "
+            f"{found.recorded.quarantined:,} quarantined."
+        )
+        if found.recorded.held:
+            columns = ("line", "unit", "verdict", "reason")
+            held = found.recorded.held
+            show(Table("Rows that would be held", columns, held, words=columns[1:], keys=2))
+    for problem in found.problems:
+        complain(spoken(problem))
+    for line in found.unchecked:
+        complain(f"not checked: {line}.")
+    if found.sound:
+        say("Nothing is wrong. Nothing was written.")
+
+
+@app.command()
+def delete(
+    name: Name,
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a campaign that has no outcomes yet; its name is free again.
+
+    Example: seqbatch campaign delete spring --reason "a trial run"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        tombstone = campaign.delete(reason=reason)
+    if as_json:
+        dump(asdict(tombstone))
+        return
+    said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
+    say(f"Deleted campaign {name} with {said}; its name is free again.")
+    say(f"What is left of it: {command('list', '--deleted', store=store)}")

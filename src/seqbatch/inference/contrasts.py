@@ -1,0 +1,148 @@
+"""What can be asked of a campaign: means, lifts, the rule as run and its gains.
+
+Each contrast turns the scores of a unit into one number, and says what that number costs: how
+much noise the inverse probabilities bring in, known before any outcome.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from seqbatch.core.arrays import Floats
+
+
+class Contrast(Protocol):
+    """A question about the units' scores."""
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+
+    @property
+    def arms(self) -> int:
+        """How many actions it compares."""
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:
+        """Return s_i of each unit, from G_i(a) and p_i(a), both of shape (n, K)."""
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return the sum of 1/p_i over the contrast's actions; infinite where one has no chance."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean outcome if every unit got one action."""
+
+    action: int
+    arms: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"mean of action {self.action}"
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
+        """Return G_i(a)."""
+        return scores[:, self.action]
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1/p_i(a)."""
+        return _inverse(probabilities[:, self.action])
+
+
+@dataclass(frozen=True)
+class Lift:
+    """How much one action brings over another, control unless said otherwise."""
+
+    action: int
+    over: int = 0
+    arms: ClassVar[int] = 2
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"lift of action {self.action} over action {self.over}"
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
+        """Return G_i(a) - G_i(0)."""
+        return scores[:, self.action] - scores[:, self.over]
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1/p_i(a) + 1/p_i(0)."""
+        return _inverse(probabilities[:, self.action]) + _inverse(probabilities[:, self.over])
+
+
+@dataclass(frozen=True)
+class AsRun:
+    """The mean outcome of the campaign as it was run."""
+
+    arms: ClassVar[int] = 1
+    name: ClassVar[str] = "value as run"
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:
+        """Return V_i = sum_a p_i(a) G_i(a)."""
+        return as_run(scores, probabilities)
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1: outcomes of the run itself need no weights."""
+        return np.ones(len(probabilities))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much the campaign as run brought over giving one action to all."""
+
+    over: int = 0
+    arms: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"gain of the run over action {self.over}"
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:
+        """Return V_i - G_i(a)."""
+        return as_run(scores, probabilities) - scores[:, self.over]
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1/p_i(a)."""
+        return _inverse(probabilities[:, self.over])
+
+
+@dataclass(frozen=True)
+class GainOverRandom:
+    """How much the campaign as run brought over assigning every unit uniformly at random."""
+
+    arms: ClassVar[int] = 1
+    name: ClassVar[str] = "gain of the run over random assignment"
+
+    def of(self, scores: Floats, probabilities: Floats) -> Floats:
+        """Return V_i less the mean of G_i(a) over actions."""
+        random: Floats = scores.mean(axis=1)
+        return as_run(scores, probabilities) - random
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""
+        total: Floats = _inverse(probabilities).sum(axis=1) / probabilities.shape[1] ** 2
+        return total
+
+
+def all_contrasts(actions: int) -> tuple[Contrast, ...]:
+    """Return every contrast of this many actions: 3K + 1 of them."""
+    means = [Mean(action) for action in range(actions)]
+    lifts = [Lift(action) for action in range(1, actions)]
+    gains = [Gain(action) for action in range(actions)]
+    return (*means, *lifts, AsRun(), *gains, GainOverRandom())
+
+
+def as_run(scores: Floats, probabilities: Floats) -> Floats:
+    """Return V_i = sum_a p_i(a) G_i(a) of each unit."""
+    value: Floats = np.einsum("nk,nk->n", scores, probabilities)
+    return value
+
+
+def _inverse(probabilities: Floats) -> Floats:
+    """Return 1/p, infinite where p is 0."""
+    with np.errstate(divide="ignore"):
+        return 1 / probabilities

@@ -1,0 +1,187 @@
+"""What another policy would have brought, from any log that holds probabilities."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
+from seqbatch.display import Table, shown
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.intervals import Interval, interval_table, student
+from seqbatch.inference.model import Model
+from seqbatch.inference.moments import Moments
+from seqbatch.inference.returned import ReturnedByAction
+from seqbatch.inference.rows import ROUNDING, Rows, Wave, pieces
+from seqbatch.inference.scores import score
+from seqbatch.inference.summary import gathered
+
+#: A policy: the probability of every action for every unit, or a function that returns them.
+Probabilities = Floats | Callable[[Rows], Floats]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The mean outcome under another policy, by three estimators.
+
+    Parameters
+    ----------
+    inverse_probability
+        Outcomes weighted by how much likelier the policy makes their action: no bias, much noise.
+    self_normalised
+        The same, divided by the mean weight: less noise, a little bias.
+    doubly_robust
+        A model's predictions, corrected by weighted residuals: what to read first.
+    units
+        How many units the log has.
+    effective
+        The effective sample size, (sum w)^2 / sum w^2 over units with outcomes.
+    largest_weight
+        The largest weight; where it is large, a single unit decides.
+    unsupported
+        The share of the policy's choices that the log could never have made.
+    """
+
+    inverse_probability: Interval
+    self_normalised: Interval
+    doubly_robust: Interval
+    units: int
+    effective: float
+    largest_weight: float
+    unsupported: float
+
+    def tables(self) -> list[Table]:
+        """Return the estimates and the diagnostics."""
+        rows = [self.inverse_probability, self.self_normalised, self.doubly_robust]
+        columns = ("units", "effective sample size", "largest weight", "unsupported")
+        facts = (self.units, self.effective, self.largest_weight, self.unsupported)
+        return [interval_table("The policy's value", rows), Table("Overlap", columns, [facts])]
+
+    def _repr_html_(self) -> str:
+        return shown(str(self), self.tables())
+
+    def __str__(self) -> str:
+        return (
+            f"{self.doubly_robust} {self.effective:,.0f} of {self.units:,} units' worth of "
+            f"outcomes; largest weight {self.largest_weight:,.1f}."
+        )
+
+
+def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evaluation:
+    """Return what a policy would have brought the units of a log.
+
+    The intervals take units as independent. They hold for logs whose probabilities do not depend
+    on the log's own earlier outcomes; for adaptive waves pool wave by wave instead.
+
+    Parameters
+    ----------
+    log
+        Rows, or an iterable of pieces that can be gone through twice.
+    policy
+        Probabilities of shape (n, K) for a single piece, or a function from rows to them.
+    level
+        The coverage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = Rows.of(np.ones((4, 1)), [0, 1, 1, 0], np.full((4, 2), 0.5), [1.0, 3.0, 5.0, 1.0])
+    >>> always_1 = np.tile([0.0, 1.0], (4, 1))
+    >>> made = evaluate(rows, always_1)
+    >>> made.inverse_probability.estimate, made.self_normalised.estimate, made.effective
+    (4.0, 4.0, 2.0)
+    """
+    arguments.number("level", level, above=0, at_most=1 - 1e-9)
+    evidence = gathered(log)
+    model, returned = Model.fitted(evidence), ReturnedByAction.fitted(evidence)
+    parts = (
+        _weighed(rows, wanted, returned.of(rows), score(rows, model, returned).values)
+        for rows, wanted in _wanted(log, policy)
+    )
+    return _evaluation(reduce(_Weighed.merge, parts), level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """Sums over units; columns of moments: w y, w, and the doubly robust score."""
+
+    moments: Moments
+    cross: float
+    largest: float
+    unsupported: float
+
+    def merge(self, other: "_Weighed") -> "_Weighed":
+        return _Weighed(
+            self.moments.merge(other.moments),
+            self.cross + other.cross,
+            max(self.largest, other.largest),
+            self.unsupported + other.unsupported,
+        )
+
+
+def _weighed(rows: Rows, wanted: Floats, returned: Floats, values: Floats) -> _Weighed:
+    own = wanted[np.arange(rows.count), rows.actions]
+    weights = np.where(rows.returned, own / (rows.taken * returned), 0.0)
+    weighted = weights * np.where(rows.returned, rows.outcomes, 0.0)
+    robust = np.einsum("nk,nk->n", wanted, values)
+    unsupported = float(wanted[rows.probabilities == 0].sum())
+    return _Weighed(
+        Moments.of(np.column_stack([weighted, weights, robust])),
+        float(weighted @ weights),
+        float(weights.max(initial=0.0)),
+        unsupported,
+    )
+
+
+def _evaluation(sums: _Weighed, level: float) -> Evaluation:
+    moments, n = sums.moments, sums.moments.count
+    (plain, mean, robust), variances = moments.mean.tolist(), moments.variance / n
+    if not mean:
+        raise InvalidArgumentError(
+            "policy",
+            "one whose actions the log has outcomes of",
+            "one whose choices never came up",
+        )
+    squares = float(moments.second[1] + n * mean**2)
+    ratio = plain / mean
+    # The ratio's own variance, to first order: that of w (y - ratio) / mean w.
+    covariance = (sums.cross - n * plain * mean) / max(n - 1, 1) / n
+    spread = float(variances[0] + ratio**2 * variances[1] - 2 * ratio * covariance) / mean**2
+    df = max(n - 1, 1)
+    named = [
+        student("inverse probability", plain, float(variances[0]), df, level=level),
+        student("self-normalised", ratio, max(spread, 0.0), df, level=level),
+        student("doubly robust", robust, float(variances[2]), df, level=level),
+    ]
+    unsupported = sums.unsupported / n
+    if unsupported > ROUNDING:
+        note = f"{unsupported:.1%} of the policy's choices had no chance in the log: not estimable."
+        named = [replace(one, valid=False, note=note) for one in named]
+    return Evaluation(
+        inverse_probability=named[0],
+        self_normalised=named[1],
+        doubly_robust=named[2],
+        units=n,
+        effective=(n * mean) ** 2 / squares,
+        largest_weight=sums.largest,
+        unsupported=unsupported,
+    )
+
+
+def _wanted(log: Wave, policy: Probabilities) -> Iterator[tuple[Rows, Floats]]:
+    """Yield each piece with the policy's probabilities."""
+    if not callable(policy) and not isinstance(log, Rows):
+        raise InvalidArgumentError(
+            "policy",
+            "a function from rows to probabilities where the log comes in pieces",
+            type(policy).__name__,
+        )
+    for rows in pieces(log):
+        given = policy(rows) if callable(policy) else policy
+        wanted = arguments.floats("policy", given, (rows.count, rows.actions_number))
+        if (wanted < 0).any() or np.abs(wanted.sum(axis=1) - 1).max(initial=0.0) > ROUNDING:
+            rule = "probabilities of at least 0 and 1 in total for each unit"
+            raise InvalidArgumentError("policy", rule, "others")
+        yield rows, wanted

@@ -1,0 +1,228 @@
+"""Looks after each wave: where the boundary is, where the statistic is, and what the rule says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import inf, isfinite, nan
+
+from seqbatch.core import arguments
+from seqbatch.display import Table, number, shown
+from seqbatch.inference.boundaries import boundaries
+from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.futility import futility_boundaries
+from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.pooling import pool
+from seqbatch.inference.summary import WaveSummary
+
+RULES = ("obrien-fleming", "pocock", "none")
+#: What a look may say.
+SUCCESS, HARM, FUTILITY, ON = "stop: success", "stop: harm", "stop: futility", "go on"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A look after a wave.
+
+    Parameters
+    ----------
+    wave
+        After which wave, from 1.
+    information
+        t_m.
+    statistic
+        The pooled estimate over its error, on the scale of a standard normal.
+    boundary, futility
+        Where success and harm begin, and below which it is not worth going on.
+    repeated
+        The repeated interval, which covers at all looks together.
+    """
+
+    wave: int
+    information: float
+    statistic: float
+    boundary: float
+    futility: float
+    repeated: Interval
+
+    @property
+    def verdict(self) -> str:
+        """What the rule says."""
+        if self.statistic >= self.boundary:
+            return SUCCESS
+        if self.statistic <= -self.boundary:
+            return HARM
+        return FUTILITY if self.statistic < self.futility else ON
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looks:
+    """All looks so far at one contrast.
+
+    Parameters
+    ----------
+    about
+        What is looked at.
+    rule
+        The spending function.
+    looks
+        One for each wave at which something could be seen.
+    """
+
+    about: str
+    rule: str
+    looks: tuple[Look, ...]
+
+    @property
+    def verdict(self) -> str:
+        """What the rule says after the last wave."""
+        return self.looks[-1].verdict if self.looks else ON
+
+    def tables(self) -> list[Table]:
+        """Return the looks as one table."""
+        columns = (
+            "wave",
+            "information",
+            "statistic",
+            "boundary",
+            "futility",
+            "low",
+            "high",
+            "says",
+        )
+        rows = [
+            (
+                one.wave,
+                one.information,
+                one.statistic,
+                _finite(one.boundary),
+                _finite(one.futility),
+                _finite(one.repeated.low),
+                _finite(one.repeated.high),
+                one.verdict,
+            )
+            for one in self.looks
+        ]
+        return [Table(f"Looks at the {self.about} ({self.rule})", columns, rows, words=("says",))]
+
+    def _repr_html_(self) -> str:
+        return shown(str(self), self.tables())
+
+    def __str__(self) -> str:
+        if not self.looks:
+            return f"{self.about}: no look yet, as all outcomes so far are equal."
+        last = self.looks[-1]
+        return (
+            f"{self.about}, after wave {last.wave}: the statistic is {number(last.statistic, 3)}, "
+            f"the {self.rule} boundary {number(last.boundary, 3)}: {last.verdict}."
+        )
+
+
+def look(
+    summaries: Sequence[WaveSummary],
+    contrast: Contrast,
+    shares: Sequence[float],
+    *,
+    rule: str = "obrien-fleming",
+    level: float = 0.95,
+    power: float | None = None,
+) -> Looks:
+    """Look after each wave so far, with boundaries that keep the error of all looks together.
+
+    While all outcomes are equal nothing can be seen: there is no look, and nothing is spent. With
+    ``rule="none"`` every look uses the boundary of a single one, and several of them err more
+    often than they say.
+
+    Parameters
+    ----------
+    summaries
+        The waves so far.
+    contrast
+        A mean or a lift.
+    shares
+        The plan's shares of all waves, also of those to come.
+    rule
+        ``"obrien-fleming"``, ``"pocock"`` or ``"none"``.
+    level
+        The coverage of all repeated intervals together.
+    power
+        The chance of success at the effect that the campaign is for: adds bounds for futility.
+        Leave it out for none.
+    """
+    arguments.choice("rule", rule, RULES)
+    alpha, total = (1 - level) / 2, sum(shares)
+    times = [min(time / total, 1.0) for time in accumulate(shares)]
+    seen = [place for place, one in enumerate(summaries) if not one.evidence.all_equal]
+    bounds = _bounds([times[place] for place in seen], rule, alpha)
+    lows = dict(zip(range(len(times)), _futility(times, rule, alpha, power), strict=True))
+    looks = []
+    for place, bound in zip(seen, bounds, strict=True):
+        pooled = pool(summaries[: place + 1], contrast, shares, level=level)
+        if pooled.known:
+            made = _look(place + 1, times[place], pooled, bound, lows[place])
+            looks.append(made)
+    return Looks(about=contrast.name, rule=rule, looks=tuple(looks))
+
+
+def repeated(pooled: Interval, bound: float, *, level: float) -> Interval:
+    """Return theta ± t_df(tail Phi(-b)) se: covers at all looks together."""
+    from scipy.special import ndtr
+
+    # Beyond any tail that a double holds there is no interval to give.
+    tail = float(ndtr(-bound))
+    half = quantile(tail, pooled.df) * pooled.error if tail > 1e-300 else inf
+    return Interval(
+        about=pooled.about,
+        estimate=pooled.estimate,
+        error=pooled.error,
+        df=pooled.df,
+        level=level,
+        low=pooled.estimate - half,
+        high=pooled.estimate + half,
+        note="Repeated interval: covers at all looks together.",
+    )
+
+
+def standardised(pooled: Interval) -> float:
+    """Return theta/se, moved from Student's t to the standard normal with the same tail.
+
+    >>> from seqbatch.inference.intervals import student
+    >>> round(standardised(student("a lift", 2.228, 1.0, 10, level=0.95)), 2)
+    1.96
+    """
+    from scipy.special import ndtri, stdtr
+
+    if not pooled.error:
+        return 0.0
+    t = pooled.estimate / pooled.error
+    below = float(stdtr(pooled.df, -abs(t)))
+    z = -float(ndtri(below)) if below > 0 else inf
+    return z if t > 0 else -z
+
+
+def _look(wave: int, time: float, pooled: Interval, bound: float, futility: float) -> Look:
+    return Look(
+        wave=wave,
+        information=time,
+        statistic=standardised(pooled),
+        boundary=bound,
+        futility=futility,
+        repeated=repeated(pooled, bound, level=pooled.level),
+    )
+
+
+def _bounds(times: Sequence[float], rule: str, alpha: float) -> Sequence[float]:
+    if rule == "none":
+        return [quantile(alpha, inf)] * len(times)
+    return boundaries(times, rule=rule, alpha=alpha)
+
+
+def _futility(
+    times: Sequence[float], rule: str, alpha: float, power: float | None
+) -> Sequence[float]:
+    if rule == "none" or power is None:
+        return [-inf] * len(times)
+    return futility_boundaries(times, rule=rule, alpha=alpha, power=power)
+
+
+def _finite(value: float) -> float:
+    return value if isfinite(value) else nan

@@ -1,0 +1,167 @@
+"""A campaign's waves, summed up in one go through the data, whatever their size.
+
+Wave by wave: a first pass over its pieces adds to the sums that the model needs, a second scores
+its units. What remains is a few numbers for each contrast. Memory does not grow with the number
+of units, but for sums over clusters; outcomes missing by feature need further passes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.model import Evidence, Model
+from seqbatch.inference.moments import Moments
+from seqbatch.inference.partitions import Partition
+from seqbatch.inference.returned import Returned, ReturnedByAction, ReturnedByFeatures
+from seqbatch.inference.rows import Rows, Wave, pieces
+from seqbatch.inference.scores import score
+from seqbatch.inference.tally import Columns, Tally
+
+Missing = Literal["by action", "by features"]
+#: A partition and one of its segments.
+Segment = tuple[Partition, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class WaveSummary:
+    """What is kept of a wave.
+
+    Parameters
+    ----------
+    contrasts
+        What was asked, in the order of the tallies' columns.
+    overall
+        Sums over the wave's units.
+    segments
+        Sums over the units of each segment.
+    evidence
+        What the model of this wave was fitted to: waves 1 to m.
+    squared_residuals, residuals
+        Sum and number of the e_i^2 of waves 1 to m.
+    returned
+        How likely outcomes come back, as of this wave.
+    features
+        Moments of the wave's features.
+    """
+
+    contrasts: tuple[Contrast, ...]
+    overall: Tally
+    segments: Mapping[Segment, Tally]
+    evidence: Evidence
+    squared_residuals: float
+    residuals: int
+    returned: Returned
+    features: Moments
+
+    @property
+    def noise(self) -> float:
+        """sigma^2: the mean of all squared residuals so far."""
+        return self.squared_residuals / max(self.residuals, 1)
+
+    def place(self, contrast: Contrast) -> int:
+        """Return the column of a contrast."""
+        if contrast not in self.contrasts:
+            known = ", ".join(one.name for one in self.contrasts)
+            raise InvalidArgumentError("contrast", f"one of those summed up: {known}", contrast)
+        return self.contrasts.index(contrast)
+
+
+def summarise(
+    waves: Sequence[Wave],
+    *,
+    contrasts: Sequence[Contrast] | None = None,
+    partitions: Sequence[Partition] = (),
+    missing: Missing = "by action",
+) -> tuple[WaveSummary, ...]:
+    """Sum up the waves of a campaign, in their order.
+
+    Parameters
+    ----------
+    waves
+        The units of each wave: rows, or an iterable of pieces that can be gone through twice.
+    contrasts
+        What will be asked; all means, lifts and gains if not said.
+    partitions
+        Ways to divide units into segments.
+    missing
+        What missing outcomes depend on: the action alone, or features too, which takes several
+        passes over all waves so far.
+    """
+    arguments.choice("missing", missing, ("by action", "by features"))
+    made: list[WaveSummary] = []
+    for number, wave in enumerate(waves):
+        so_far = waves[: number + 1]
+        made.append(_summary(wave, so_far, made, contrasts, partitions, missing))
+    return tuple(made)
+
+
+def _summary(
+    wave: Wave,
+    so_far: Sequence[Wave],
+    earlier: Sequence[WaveSummary],
+    contrasts: Sequence[Contrast] | None,
+    partitions: Sequence[Partition],
+    missing: Missing,
+) -> WaveSummary:
+    evidence = gathered(wave, earlier[-1].evidence if earlier else None)
+    asked = tuple(contrasts or all_contrasts(len(evidence.assigned)))
+    model = Model.fitted(evidence)
+    returned: Returned = ReturnedByAction.fitted(evidence)
+    if missing == "by features":
+        rows = list(map(pieces, so_far))
+        returned = ReturnedByFeatures.fitted(_Chained(rows), evidence)
+    squares = earlier[-1].squared_residuals if earlier else 0.0
+    overall: Tally | None = None
+    segments: dict[Segment, Tally] = {}
+    features = Moments.of(np.empty((0, evidence.statistics.dim)))
+    for piece in pieces(wave):
+        scores = score(piece, model, returned)
+        known = scores.residuals[piece.returned]
+        squares += float(known @ known)
+        columns = Columns.of(piece, scores.values, asked)
+        overall = columns.tally() if overall is None else overall.merge(columns.tally())
+        features = features.merge(Moments.of(piece.features))
+        _divide(columns, partitions, segments)
+    if overall is None or not overall.units:
+        raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
+    count = int(evidence.statistics.count.sum())
+    return WaveSummary(asked, overall, segments, evidence, squares, count, returned, features)
+
+
+def gathered(wave: Wave, earlier: Evidence | None = None) -> Evidence:
+    """Return the evidence of a wave, added to that of earlier waves."""
+    evidence = earlier
+    for piece in pieces(wave):
+        if evidence is None:
+            evidence = Evidence.zero(piece.actions_number, piece.features.shape[1])
+        evidence = evidence.with_rows(piece)
+    if evidence is None:
+        raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
+    return evidence
+
+
+def _divide(
+    columns: Columns, partitions: Sequence[Partition], segments: dict[Segment, Tally]
+) -> None:
+    """Add a piece's units to their segments."""
+    for partition in partitions:
+        levels = partition.levels(columns.rows)
+        for level in np.unique(levels).tolist():
+            part, key = columns.tally(levels == level), (partition, level)
+            segments[key] = segments[key].merge(part) if key in segments else part
+
+
+@dataclass(frozen=True)
+class _Chained:
+    """Several waves as one that can be gone through again."""
+
+    waves: Sequence[Iterable[Rows]]
+
+    def __iter__(self) -> Any:
+        return chain.from_iterable(self.waves)

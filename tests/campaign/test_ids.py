@@ -1,0 +1,111 @@
+"""Ids of several columns, and clusters."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.tables.ids import joined, parted
+from seqbatch.errors import InvalidFileError, InvalidSpecError
+
+SPEC = {
+    "name": "weekly", "seed": 1, "unit": ["customer", "week"], "cluster": "customer",
+    "actions": ["none", "mail"], "randomised": 0.5, "reward": {"column": "visit"},
+    "features": {"numeric": {"age": "raw"}}, "grid": {"sizes": [6, 6]},
+}  # fmt: skip
+TEXT = st.text(alphabet=st.sampled_from("a|\\0 é"), min_size=0, max_size=4)
+
+
+def frame(customers, week="w1", **columns):
+    return pl.DataFrame({
+        "customer": customers, "week": [week] * len(customers), "age": 30.0, **columns,
+    })  # fmt: skip
+
+
+def weekly(store, **changes):
+    return Campaign.create({**SPEC, **changes}, store=store)
+
+
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=5))
+def test_what_is_joined_can_be_parted(rows):
+    columns = [[row[place] for row in rows] for place in range(3)]
+    ids = joined(columns)
+    assert parted(ids, 3) == columns
+    assert len(set(ids)) == len(set(rows))
+
+
+def test_answers_exports_and_outcome_files_have_all_columns(store, tmp_path):
+    campaign = weekly(store)
+    customers = ["7", "a|b", "a\\", "é", "x", "y"]
+    answers = pl.from_arrow(campaign.assign(frame(customers)).table)
+    assert answers.columns[:3] == ["customer", "week", "action"]
+    assert answers["customer"].to_list() == customers
+    again = pl.from_arrow(campaign.assign(frame(customers[::-1])).table)
+    assert again["action"].to_list() == answers["action"].to_list()[::-1]
+    rows = answers.select("customer", "week", visit=pl.lit(1.0))
+    assert campaign.record(rows).accepted == 6
+    held = campaign.record(frame(customers[:2], week="w9").select("customer", "week", visit=1.0))
+    assert held.quarantined == 2
+    assert held.held[0][1] == "7|w9"
+    campaign.close()
+    campaign.assign(frame(customers, week="w2"))
+    campaign.export(tmp_path / "u.parquet")
+    shown = pl.read_parquet(tmp_path / "u.parquet")
+    assert shown.select("customer", "week").rows() == [
+        (customer, week) for week in ("w1", "w2") for customer in customers
+    ]
+    campaign.export(tmp_path / "h.parquet", what="held")
+    shown = pl.read_parquet(tmp_path / "h.parquet")
+    assert shown.select("customer", "week").rows() == [("7", "w9"), ("a|b", "w9")]
+    assert campaign.verify().sound
+
+
+def test_problems_name_the_column(store):
+    campaign = weekly(store)
+    with pytest.raises(InvalidFileError, match="'week': the file has no such column"):
+        campaign.assign(frame(["a"]).drop("week"))
+    with pytest.raises(InvalidFileError, match="'week': is missing"):
+        campaign.assign(frame(["a"], week=""))
+    with pytest.raises(InvalidFileError, match=r"'customer and week': repeats the id 'a\|w1'"):
+        campaign.assign(frame(["a", "a"]))
+    result = campaign.record(pl.DataFrame({"customer": ["a"], "week": [""], "visit": [1.0]}))
+    assert result.held[0][3] == "week is missing"
+
+
+def test_similar_ids_are_told_apart_column_by_column(store):
+    campaign = weekly(store)
+    result = campaign.assign(frame(["007", "7", "A", "a ", "b"]))
+    [warning] = result.warnings
+    assert "'007|w1' and '7|w1'" in warning
+    assert "'A|w1' and 'a |w1'" in warning
+
+
+def test_a_cluster_of_its_own_is_kept_and_exported(store, tmp_path):
+    campaign = weekly(store, unit="customer", cluster="household")
+    given_units = frame(list("abcdef"), household=["1", "1", "2", "2", "3", "3"])
+    with pytest.raises(InvalidFileError, match="'household': the file has no such column"):
+        campaign.assign(given_units.drop("household"))
+    campaign.export(tmp_path / "nobody.parquet")
+    campaign.assign(given_units)
+    campaign.export(tmp_path / "u.parquet")
+    shown = pl.read_parquet(tmp_path / "u.parquet")
+    assert shown["household"].to_list() == ["1", "1", "2", "2", "3", "3"]
+    assert pl.read_parquet(tmp_path / "nobody.parquet").columns == shown.columns
+    campaign.record(given_units.select("customer", visit=1.0))
+    campaign.close()
+    assert campaign.verify().sound
+
+
+@pytest.mark.parametrize(("changes", "match"), [
+    ({"unit": ["customer", "customer"]}, "the columns of unit must be told apart"),
+    ({"unit": []}, "unit: .* at least 1"),
+    ({"unit": ["customer", "age"]}, "the unit column 'age' cannot be a feature"),
+    ({"unit": ["customer", "wave"]}, "the unit column cannot be called 'wave'"),
+    ({"unit": 3}, "unit: "),
+    ({"cluster": "age"}, "the cluster column 'age' cannot be a feature"),
+    ({"cluster": "visit"}, "'visit' is also a column of the units"),
+])  # fmt: skip
+def test_ids_and_clusters_that_cannot_be(store, changes, match):
+    with pytest.raises(InvalidSpecError, match=match):
+        weekly(store, **changes)

@@ -1,0 +1,156 @@
+"""Random sequences of files against a dictionary: absences, corrections, late rows, metrics."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.storage import open_store
+from tests.oracles.outcomes import Outcomes, Unit
+
+SIZES = [24, 18, 12]
+WEIGHTS = {"revenue": 1.0, "returned": -0.5}
+COSTS = {"none": 0.0, "mail": 0.25, "call": 1.5}
+
+
+def spec(direction, absent, outcome):
+    reward = {"sum": WEIGHTS, "direction": direction, "unit": "EUR"}
+    if absent is not None:
+        reward["absent"] = absent
+    return {
+        "name": "random", "seed": 3, "unit": ["customer", "week"], "cluster": "customer",
+        "actions": [{"name": name, "cost": cost} for name, cost in COSTS.items()],
+        "randomised": 1.0, "reward": reward, "grid": {"sizes": SIZES}, "policy": {"kind": "SBPE"},
+        "required_outcomes": 0.0, **({"outcome": "order"} if outcome else {}),
+        "metrics": [
+            {"column": "visits", "guardrail": 2.0},
+            {"column": "unsubscribed", "direction": "min", "guardrail": 0.4},
+        ],
+    }  # fmt: skip
+
+
+class Play:
+    """One random campaign, and the dictionary beside it."""
+
+    def __init__(self, campaign, oracle, random, tmp_path):
+        self.campaign, self.oracle = campaign, oracle
+        self.random, self.tmp_path = random, tmp_path
+        self.orders = 0
+
+    def assign(self, count):
+        wave = self.oracle.wave
+        keys = [(f"c|{n % 7}", f"w\\{wave}{n}") for n in range(count)]
+        frame = pl.DataFrame(keys, schema=["customer", "week"], orient="row")
+        table = pl.from_arrow(self.campaign.assign(frame).table)
+        assert table.select("customer", "week").rows() == keys
+        for key, action in zip(keys, table["action"], strict=True):
+            self.oracle.units[key] = Unit(wave, action)
+
+    def rows(self):
+        known = list(self.oracle.units)
+        some = [known[n] for n in self.random.integers(0, len(known), self.random.integers(1, 12))]
+        some += [("nobody", "w")] * int(self.random.random() < 0.2)
+        return [(key, self.row()) for key in some]
+
+    def row(self):
+        def pick(*values):
+            return values[self.random.integers(len(values))]
+
+        return {
+            "revenue": pick(0.0, 5.0, 5.0, 10.0, 12.5, None if self.random.random() < 0.1 else 1.0),
+            "returned": pick(0.0, 1.0),
+            "visits": pick(None, 1.0, 2.0, 3.0),
+            "unsubscribed": pick(None, 0.0, 1.0),
+        }
+
+    def record(self):
+        rows, correct = self.rows(), bool(self.random.random() < 0.4)
+        flat = [{"customer": key[0], "week": key[1], **row} for key, row in rows]
+        kinds = dict.fromkeys(("revenue", "returned", "visits", "unsubscribed"), pl.Float64)
+        frame = pl.DataFrame(flat, schema_overrides=kinds)
+        if self.campaign.situation().spec.outcome:
+            frame = frame.with_columns(order=pl.Series(self.names(len(rows))))
+        result = self.campaign.record(frame, correct=correct, reason="as it is")
+        expected = self.oracle.record(rows, correct=correct)
+        assert {name: getattr(result, name) for name in expected} == expected
+        assert sum(count for _, _, count in result.reasons) == result.conflict + result.quarantined
+
+    def names(self, count):
+        self.orders += count
+        return [f"o{number}" for number in range(self.orders - count, self.orders)]
+
+    def close(self):
+        wave = [unit for unit in self.oracle.units.values() if unit.wave == self.oracle.wave]
+        recorded = sum(bool(unit.versions) for unit in wave)
+        closed = self.campaign.close(force=True, reason="as it is")
+        self.oracle.close()
+        assert sum(closed.observed.values()) == recorded
+        absent = sum(self.oracle.observed(unit) == "absent" for unit in wave)
+        assert sum(closed.absent.values()) == absent
+        self.check_learned()
+
+    def check_learned(self):
+        with self.campaign.store.read("random") as reader:
+            state = unpack_state(reader.last_state().content, self.campaign.situation())
+        [evidence] = state.evidence
+        for place, action in enumerate(COSTS):
+            count, total, squares = self.oracle.learned(action)
+            assert evidence.count[place] == count
+            assert evidence.moment[place, 0] == pytest.approx(total, abs=1e-9)
+            assert evidence.squares[place] == pytest.approx(squares, abs=1e-9)
+
+    def check_views(self):
+        out = self.tmp_path / "u.parquet"
+        self.campaign.export(out, force=True)
+        rows = pl.read_parquet(out).to_dicts()
+        assert len(rows) == len(self.oracle.units)
+        for row in rows:
+            unit = self.oracle.units[row["customer"], row["week"]]
+            assert row["observed"] == self.oracle.observed(unit)
+            assert row["reward"] == self.oracle.reward(unit)
+            newest = unit.versions[-1] if unit.versions else {}
+            for column in ("revenue", "returned", "visits", "unsubscribed"):
+                assert row[column] == newest.get(column)
+        self.check_status()
+
+    def check_status(self):
+        status = self.campaign.status()
+        units = self.oracle.units.values()
+        for wave in status.waves:
+            own = [self.oracle.observed(unit) for unit in units if unit.wave == wave.wave]
+            assert (wave.observed, wave.absent) == (own.count("recorded"), own.count("absent"))
+        for row in status.metrics:
+            recorded = [u.versions[-1] for u in units if u.action == row.action and u.versions]
+            values = [each[row.metric] for each in recorded if each[row.metric] is not None]
+            assert (row.count, row.missing) == (len(values), len(recorded) - len(values))
+            mean = sum(values) / len(values) if values else None
+            assert row.mean == (None if mean is None else pytest.approx(mean))
+            good = None
+            if mean is not None:
+                good = mean >= 2.0 if row.metric == "visits" else mean <= 0.4
+            assert row.passed is good
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(
+    pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 30)
+)])  # fmt: skip
+def test_random_files_against_a_dictionary(tmp_path, seed):
+    random = np.random.default_rng(seed)
+    direction = "max" if seed % 2 else "min"
+    absent = [0.0, None, -2.5][seed % 3]
+    store = open_store(tmp_path / "c.db")
+    campaign = Campaign.create(spec(direction, absent, seed % 4 == 3), store=store)
+    oracle = Outcomes(WEIGHTS, COSTS, 1.0 if direction == "max" else -1.0, absent)
+    play = Play(campaign, oracle, random, tmp_path)
+    for size in SIZES:
+        play.assign(size)
+        for _ in range(random.integers(1, 6)):
+            play.record()
+        play.check_views()
+        play.close()
+    play.record()
+    play.check_views()
+    found = campaign.verify()
+    assert found.sound, found.findings
+    store.close()

@@ -1,0 +1,200 @@
+"""Validate and delete, draw, and words that a person at a terminal can act on."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from seqbatch.cli.app import app
+from tests.campaign.instances import outcomes, units
+from tests.cli.test_campaign import SPEC, folder, run, said  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+def test_a_wave_is_drawn():
+    run("create", "spec.toml")
+    units(150).write_csv("everybody.csv")
+    shown = run("assign", "spring", "everybody.csv", "--draw", "--out", "a1.csv").stdout
+    assert "60 of 150 drawn; 90 left for later waves." in shown
+    table = pl.read_csv("a1.csv", infer_schema=False)
+    assert len(table) == 60
+    assert table["id"].to_list() != [f"{n:06d}" for n in range(60)]
+    shown = run("assign", "spring", "everybody.csv", "--draw", "--out", "again.csv").stdout
+    assert "Wave 1 has its units already; close it before the next is drawn." in shown
+    assert Path("again.csv").read_bytes() == Path("a1.csv").read_bytes()
+    outcomes(table.to_arrow()).write_csv("o1.csv")
+    run("record", "spring", "o1.csv")
+    run("close", "spring")
+    shown = run("assign", "spring", "everybody.csv", "--draw", "--out", "a2.csv").stdout
+    assert (
+        "40 of 90 drawn; 50 left for later waves; 60 were assigned in earlier waves and are not in "
+        "this file." in " ".join(shown.split())
+    )
+    assert len(pl.read_csv("a2.csv")) == 40
+    assert "drawn" not in run("show-event", "spring").stdout
+    assert json.loads(run("show-event", "spring", "5").stdout)["payload"]["draw"]["from"] == 90
+    assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("assign", "spring", "units.csv", "--draw", "--partial", "--out", "x.csv"),
+     "--draw must be left out with --partial; received both"),
+    (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
+     "--rest must be left out with --draw; received r.csv"),
+    (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be another file than"),
+    (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
+    (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
+    (("amend", "spring", "--retire", "nix", "--reason", "x"), "--retire must be one of"),
+    (("amend", "spring", "--units", "1", "--reason", "x"), "--units must be at least"),
+    (("close", "spring", "--force"), "--reason must be given when"),
+    (("record", "spring", "units.csv", "--correct"), "--reason must be given with a correction"),
+])  # fmt: skip
+def test_messages_name_options_as_they_are_typed(words, message):
+    run("create", "spec.toml")
+    assert message in " ".join(run(*words, code=2).stderr.split())
+    assert message in said(*words, code=2)["message"]
+
+
+def test_states_name_options_as_they_are_typed():
+    run("create", "spec.toml")
+    units(99).write_csv("many.csv")
+    refused = run("assign", "spring", "many.csv", "--out", "x.csv", code=3).stderr
+    assert "(--draw), which is fair" in " ".join(refused.split())
+    assert "=True" not in refused
+    units(30).write_csv("few.csv")
+    run("assign", "spring", "few.csv", "--out", "a.csv")
+    assert "Or close it as it is: --force, with a --reason" in run("close", "spring", code=3).stderr
+
+
+def test_validate_writes_nothing():
+    before = sorted(Path().iterdir())
+    shown = run("validate", "spec.toml", "units.csv").stdout
+    assert "units.csv: 60 units can be assigned." in shown
+    assert "Nothing is wrong. Nothing was written." in shown
+    assert sorted(Path().iterdir()) == before
+    units(150).write_csv("everybody.csv")
+    shown = run("validate", "spec.toml", "everybody.csv").stdout
+    assert "The first wave has no room for 90 of them" in shown
+
+
+def test_validate_says_everything_at_once():
+    Path("bad.csv").write_text("id,age\na,x\nb,1\n", encoding="utf-8")
+    Path("o.csv").write_text("id,visit\na,1\nghost,1\n", encoding="utf-8")
+    run("create", "spec.toml")
+    result = run("validate", "spec.toml", "bad.csv", "o.csv", code=2)
+    assert "exists already in campaigns.db" in result.stderr
+    assert "line 2, column 'age': must be a number" in result.stderr
+    assert "1 would be accepted" in result.stdout
+    assert "ghost" in result.stdout
+    plain = said("validate", "spec.toml", "bad.csv", "o.csv", code=2)
+    assert [problem["error"] for problem in plain["problems"]] == [
+        "CampaignStateError", "InvalidFileError",
+    ]  # fmt: skip
+    assert plain["outcomes"]["quarantined"] == 1
+    assert (plain["sound"], plain["next"]) == (False, None)
+
+
+def test_validate_has_codes_like_the_others():
+    Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
+    run("validate", "spec.toml", "units.csv", "o.csv", code=1)
+    Path("wrong.toml").write_text(SPEC.replace("floor = 0.02", "floor = 3"), encoding="utf-8")
+    shown = run("validate", "wrong.toml", "units.csv", code=2).stderr
+    assert "line 6: floor = 3" in shown
+    assert "not checked: units.csv: the spec must be right first." in shown
+    assert "units must be a file" in run("validate", "spec.toml", "-", code=2).stderr
+
+
+def test_delete_leaves_a_tombstone():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    shown = run("delete", "spring", "--reason", "a trial", "--who", "ann").stdout
+    assert "Deleted campaign spring with 2 events and 60 units; its name is free again." in shown
+    assert "seqbatch campaign list --deleted" in shown
+    run("status", "spring", code=3)
+    [tombstone] = said("list", "--deleted")
+    assert (tombstone["name"], tombstone["who"], tombstone["why"]) == ("spring", "ann", "a trial")
+    assert "a trial" in run("list", "--deleted").stdout
+    assert said("list") == []
+    run("create", "spec.toml")
+
+
+def test_delete_is_refused_once_there_are_outcomes():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
+    run("record", "spring", "o.csv")
+    refused = run("delete", "spring", "--reason", "not what was hoped for", code=3).stderr
+    assert "has rows of outcomes on record" in refused
+    assert said("list", "--deleted") == []
+
+
+def test_amend_shows_from_what_to_what():
+    run("create", "spec.toml")
+    shown = run("amend", "spring", "--sizes", "50,50", "--reason", "fewer").stdout
+    assert "Amended (event 2): sizes from 60, 40 to 50, 50." in shown
+    told = run("show-event", "spring").stdout.replace("│", " ")
+    assert "sizes from 60, 40 to 50, 50" in " ".join(told.split())
+    assert said("show-event", "spring")[1]["changes"][0]["to"] == [50, 50]
+
+
+def test_the_control_is_protected():
+    text = SPEC.replace("randomised", 'control = "none"\nrandomised')
+    Path("spec.toml").write_text(text, encoding="utf-8")
+    run("create", "spec.toml")
+    words = ("amend", "spring", "--retire", "none", "--reason", "too dear")
+    refused = " ".join(run(*words, code=2).stderr.split())
+    assert "--retire must be another action than the control" in refused
+    assert "add --force" in refused
+    run(*words, "--force")
+
+
+def test_flags_have_no_type():
+    for words in (["--help"], ["grid", "--help"], ["campaign", "assign", "--help"]):
+        shown = CliRunner().invoke(app, words).stdout
+        assert "--help" in shown
+        assert "bool" not in shown
+
+
+def test_a_feature_may_be_called_wave():
+    """In a file of outcomes it is not taken for the wave of the campaign."""
+    Path("spec.toml").write_text(SPEC.replace('age = "learn"', 'wave = "raw"'), encoding="utf-8")
+    units(60).rename({"age": "wave"}).write_csv("units.csv")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    frame = pl.read_csv("a1.csv", infer_schema=False)
+    outcomes(frame.to_arrow()).with_columns(wave=pl.lit(7)).write_csv("o1.csv")
+    assert said("record", "spring", "o1.csv")["accepted"] == 60
+    run("export", "spring", "--out", "e.csv")
+    assert {"wave", "feature wave"} < set(pl.read_csv("e.csv").columns)
+
+
+def test_grids_and_simulations_name_what_there_is(tmp_path):
+    result = CliRunner().invoke(app, ["grid", "--units", "50", "--kind", "explicit"])
+    assert "--kind must be uniform, online, minimax" in result.stderr
+    assert "shares" not in result.stderr
+    spec = tmp_path / "sim.toml"
+    text = (
+        'horizons = [60]\ntrials = 1\n[environments.e]\nkind = "Sphere"\ndim = 2\nactions = 2\n'
+        '[lines.l]\nkind = "SBPE"\ngrid = {kind = "uniform", batches = 2}\n'
+    )
+    spec.write_text(text.replace("Sphere", "Spere"), encoding="utf-8")
+    result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])
+    assert "received 'Spere'." in result.stderr
+    assert "module" not in result.stderr
+    spec.write_text(text, encoding="utf-8")
+    assert CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"]).exit_code == 0
+    spec.write_text(text.replace("60", "80"), encoding="utf-8")
+    result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])
+    assert result.exit_code == 2
+    assert "name another folder (--out)" in result.stderr
+
+
+def test_errors_of_the_machine_are_said_without_python():
+    run("create", "spec.toml")
+    Path("locked").mkdir()
+    refused = run("validate", "locked", code=2).stderr
+    assert "Errno" not in refused
+    assert "Is a directory" in refused

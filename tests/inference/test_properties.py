@@ -1,0 +1,526 @@
+"""What must hold whatever the data: order, pieces, scale, refusals, words."""
+
+import numpy as np
+import pytest
+
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference import (
+    AsRun,
+    Declared,
+    Gain,
+    Interval,
+    Lift,
+    Mean,
+    Pooled,
+    Rows,
+    anytime,
+    batched_least_squares,
+    drift,
+    estimate_wave,
+    gain_over_best,
+    judge_next_rule,
+    lift_coefficients,
+    look,
+    naive_lift,
+    plan_of_shares,
+    pool,
+    run_value,
+    share_when_assigned,
+    simultaneous_lifts,
+    strongest_splits,
+    summarise,
+    within_segments,
+)
+from seqbatch.inference.looks import standardised
+from tests.inference.campaigns import campaign, cut, rows_of, taken
+
+SHARES = (0.5, 0.2, 0.3)
+LARGE = (600, 500, 700)
+
+
+def everything(waves):
+    """Return all numbers that do not depend on the order of rows."""
+    summaries = summarise(waves, partitions=[Declared("half")])
+    intervals = [pool(summaries, contrast, SHARES) for contrast in (Mean(0), Lift(1), Lift(2))]
+    made = run_value(summaries)
+    intervals += [made.value, made.over_random, made.over_best, *made.over_actions]
+    intervals += lift_coefficients(waves, 1, SHARES).intervals
+    intervals += batched_least_squares(waves, 1, SHARES).intervals
+    intervals += [naive_lift(summaries[-1].evidence, 1), *simultaneous_lifts(summaries, SHARES)]
+    segments = within_segments(summaries, Lift(2), SHARES, [Declared("half")])
+    intervals += [one.interval for one in segments.findings]
+    changes = drift(summaries, SHARES)
+    return [
+        *(number for one in intervals for number in (one.estimate, one.low, one.high)),
+        *(one.p_value for one in (*changes.outcomes, *changes.features)),
+    ]
+
+
+@pytest.mark.parametrize("clusters", [None, 25])
+def test_neither_order_nor_pieces_matter(clusters):
+    waves = campaign(seed=3, clusters=clusters)
+    random = np.random.default_rng(0)
+    shuffled = [taken(rows, random.permutation(rows.count)) for rows in waves]
+    pieces = [cut(rows, [1, 20, 20, 33]) for rows in waves]
+    whole = everything(waves)
+    assert everything(shuffled) == pytest.approx(whole, rel=1e-8)
+    assert everything(pieces) == pytest.approx(whole, rel=1e-8)
+
+
+def test_the_next_rule_does_not_depend_on_pieces():
+    waves = campaign(seed=3)
+    one = judge_next_rule(waves[-1], summarise(waves)[-1]).gain
+    parts = [cut(rows, [7, 19]) for rows in waves]
+    other = judge_next_rule(parts[-1], summarise(parts)[-1]).gain
+    assert (one.estimate, one.low) == pytest.approx((other.estimate, other.low))
+
+
+def test_missing_by_features_does_not_depend_on_pieces():
+    waves = campaign(seed=5)
+    parts = [cut(rows, [13]) for rows in waves]
+    one, other = (summarise(each, missing="by features") for each in (waves, parts))
+    made = [pool(each, Lift(1), SHARES).estimate for each in (one, other)]
+    assert made[0] == pytest.approx(made[1])
+    assert made[0] != pool(summarise(waves), Lift(1), SHARES).estimate
+
+
+def test_memory_does_not_grow_with_the_units():
+    import tracemalloc
+
+    class Pieces:
+        """Units that are made when they are asked for, and forgotten."""
+
+        def __init__(self, count):
+            self.count = count
+
+        def __iter__(self):
+            for number in range(self.count):
+                yield rows_of(np.random.default_rng(number), 2_000)
+
+    def peak(count):
+        waves = [Pieces(count), Pieces(count)]
+        tracemalloc.start()
+        summaries = summarise(waves, partitions=[Declared("half")])
+        judge_next_rule(waves[-1], summaries[-1])
+        lift_coefficients(waves, 1, (0.5, 0.5))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(1)
+    assert peak(12) < 1.2 * peak(3)
+
+
+def test_outcomes_in_other_units_of_measure():
+    """Ten times the outcomes, and 3 more: ten times the lift, but for the tiny penalty."""
+    waves = campaign(seed=2, sizes=LARGE)
+    scaled = [
+        Rows.of(one.features, one.actions, one.probabilities, 3 + 10 * one.outcomes)
+        for one in waves
+    ]
+    lift, ten = (pool(summarise(each), Lift(1), SHARES) for each in (waves, scaled))
+    assert ten.estimate == pytest.approx(10 * lift.estimate, rel=1e-3)
+    assert ten.error == pytest.approx(10 * lift.error, rel=1e-3)
+
+
+def test_a_trial_without_adaptation_by_hand():
+    """One wave, no features, no missing outcomes: the scores' mean is the difference in means.
+
+    Four units, p = 1/2. Leave-one-out means are the other unit's outcome, so that scores are
+    G_i = 2 Y_i - other under the own action; the lift's scores have mean (5 + 7 - 1 - 3)/2 = 4.
+    """
+    rows = Rows.of(np.ones((4, 1)), [0, 0, 1, 1], np.full((4, 2), 0.5), [1.0, 3.0, 5.0, 7.0])
+    [summary] = summarise([rows])
+    made = estimate_wave(summary, Lift(1))
+    assert made.estimate == pytest.approx(4, rel=1e-3)
+    # e = ±2 in each arm: sigma^2 = 4; C = 4, n = 4, so that 4 is the variance expected.
+    assert summary.noise == pytest.approx(4, rel=2e-3)
+    assert made.cost == 4
+    assert made.df == pytest.approx(4, rel=1e-6)
+    # Own scores: 2Y - other = -1, 5, 3, 9; the other action's prediction is 6 or 2.
+    s = np.array([6 - -1, 6 - 5, 3 - 2, 9 - 2])
+    assert made.raw_variance == pytest.approx(s.var(ddof=1) / 4, rel=1e-2)
+    assert made.variance == pytest.approx((4 * s.var(ddof=1) / 4 + 10 * 4) / 14, rel=1e-2)
+
+
+def test_shares_by_hand():
+    plan = plan_of_shares([100, 200], actions=2, randomised=0.2, floor=0.05)
+    low = 0.2 / 2 + 0.8 * 0.05
+    later = 0.5 / (1 - low) + 0.5 / low
+    assert plan.costs == pytest.approx((2, later))
+    assert plan.shares[0] == pytest.approx((100 / 2) / (100 / 2 + 200 / later))
+    assert plan.information == pytest.approx((plan.shares[0], 1.0))
+    careful = plan_of_shares([100, 200], actions=2, randomised=0.2, floor=0.05, policy="thompson")
+    assert careful.costs[1] == pytest.approx((2 * later) ** 0.5)
+    assert "Shares of the variance by wave: " in str(plan)
+    assert "planned 1/p" in plan._repr_html_()
+
+
+def test_shares_set_as_waves_come_are_the_planned_ones_where_all_goes_to_plan():
+    plan = plan_of_shares([100, 200, 300], actions=3, randomised=0.1, floor=0.02)
+    information = [n / d for n, d in zip(plan.sizes, plan.costs, strict=True)]
+    spent = []
+    for wave in range(3):
+        rest = sum(information[wave + 1 :])
+        spent.append(
+            share_when_assigned(
+                spent=spent, units=plan.sizes[wave], cost=plan.costs[wave], planned_rest=rest
+            )
+        )
+    assert spent == pytest.approx(plan.shares)
+
+
+def test_a_policy_that_never_explores_has_no_plan():
+    with pytest.raises(InvalidArgumentError, match="above 0 where floor is 0"):
+        plan_of_shares([10, 10], actions=2, randomised=0, floor=0)
+
+
+def test_clusters_widen_what_copies_of_units_would_narrow():
+    """Each unit four times is one unit: its cluster knows, plain errors would be halved."""
+    waves = campaign(seed=4, sizes=(200, 200), missing=0.0)
+    copies = []
+    for number, rows in enumerate(waves):
+        places = np.repeat(np.arange(rows.count), 4)
+        names = places + 1_000 * number
+        copies.append(
+            Rows.of(
+                rows.features[places],
+                rows.actions[places],
+                rows.probabilities[places],
+                rows.outcomes[places],
+                clusters=names,
+            )
+        )
+    once, copied = summarise(waves)[0], summarise(copies)[0]
+    single, four = (estimate_wave(one, Lift(1)).raw_variance for one in (once, copied))
+    assert four == pytest.approx(single, rel=0.06)
+
+
+def test_clusters_of_one_unit_change_nothing():
+    waves = campaign(seed=4)
+    alone = [
+        Rows.of(
+            rows.features,
+            rows.actions,
+            rows.probabilities,
+            rows.outcomes,
+            clusters=np.arange(rows.count) + 1_000 * place,
+        )
+        for place, rows in enumerate(waves)
+    ]
+    plain, own = (pool(summarise(each), Lift(1), SHARES) for each in (waves, alone))
+    assert own.estimate == pytest.approx(plain.estimate)
+    assert own.error == pytest.approx(plain.error)
+    assert own.df == pytest.approx(plain.df)
+
+
+def test_clusters_widen_every_answer():
+    """Each unit four times: single errors would be halved, those of clusters are as they were."""
+    rows = campaign(seed=4, sizes=(400,), missing=0.0)[0]
+    places = np.repeat(np.arange(400), 4)
+    parts = (rows.features, rows.actions, rows.probabilities, rows.outcomes)
+    copies = [part[places] for part in parts]
+    plain, known = Rows.of(*copies), Rows.of(*copies, clusters=places)
+    for asked in (_next_rule_error, _coefficient_error):
+        once, careless, careful = (asked(one) for one in (rows, plain, known))
+        assert careless == pytest.approx(once / 2, rel=0.1)
+        assert careful == pytest.approx(once, rel=0.1)
+
+
+def _next_rule_error(rows):
+    return judge_next_rule(rows, summarise([rows])[-1]).gain.error
+
+
+def _coefficient_error(rows):
+    return lift_coefficients([rows], 1, (1.0,)).intervals[1].error
+
+
+def test_clusters_in_several_waves_widen_the_pooled_interval():
+    waves = campaign(seed=4, sizes=(300, 300), missing=0.0)
+    first = waves[0]
+    # The same units again: what is learned of them twice is not learned twice.
+    again = [
+        Rows.of(first.features, first.actions, first.probabilities, first.outcomes, clusters=names)
+        for names in (np.arange(300), np.arange(300))
+    ]
+    apart = [
+        Rows.of(first.features, first.actions, first.probabilities, first.outcomes, clusters=names)
+        for names in (np.arange(300), np.arange(300, 600))
+    ]
+    same, other = (pool(summarise(each), Lift(1), (0.5, 0.5)) for each in (again, apart))
+    assert same.estimate == pytest.approx(other.estimate)
+    assert 1.3 < same.error / other.error < 1.45
+
+
+def test_an_action_without_a_chance_leaves_the_wave_out():
+    waves = campaign(seed=6, sizes=(80, 80))
+    last = waves[1]
+    p = last.probabilities.copy()
+    p[:, 0] += p[:, 2]
+    p[:, 2] = 0.0
+    narrow = Rows.of(last.features, np.where(last.actions == 2, 0, last.actions), p, last.outcomes)
+    summaries = summarise([waves[0], narrow])
+    assert estimate_wave(summaries[1], Lift(2)) is None
+    assert pool(summaries, Lift(2), (0.5, 0.5)).waves[0].units == 80
+    assert len(pool(summaries, Lift(2), (0.5, 0.5)).waves) == 1
+    assert len(pool(summaries, Lift(1), (0.5, 0.5)).waves) == 2
+    assert not gain_over_best([pool(summaries[1:], Gain(2), (1.0,))]).known
+
+
+def test_the_next_rule_is_refused_where_overlap_is_missing():
+    random = np.random.default_rng(0)
+    first = rows_of(random, 200, uniform=True, effect=3.0)
+    p = np.zeros((100, 3))
+    p[:, 0] = 1.0
+    x = np.column_stack([np.ones(100), random.standard_normal((100, 2))])
+    last = Rows.of(x, np.zeros(100, dtype=int), p, random.standard_normal(100))
+    made = judge_next_rule(last, summarise([first, last])[-1])
+    assert made.supported < 0.5
+    assert "Refused" in made.gain.note
+    assert not made.gain.known
+    assert "support the rule" in str(made)
+    assert sum(made.shares) == pytest.approx(1)
+    assert set(made.rule.actions(x)) <= {0, 1, 2}
+
+
+def test_a_rule_that_gives_control_to_all_gains_nothing_for_sure():
+    waves = campaign(seed=1, sizes=(300, 300), effect=-5.0, missing=0.0)
+    for rows in waves:
+        # Other actions cost so much that control is best for everybody.
+        rows.outcomes[:] = rows.outcomes - 50 * (rows.actions > 0)
+    made = judge_next_rule(waves[-1], summarise(waves)[-1])
+    assert made.shares == (1.0, 0.0, 0.0)
+    assert (made.gain.estimate, made.gain.low, made.gain.high) == (0, 0, 0)
+
+
+def test_no_look_while_all_outcomes_are_equal():
+    waves = campaign(seed=7, sizes=LARGE, missing=0.0)
+    waves[0].outcomes[:] = 0.0
+    summaries = summarise(waves)
+    made = look(summaries, Lift(1), SHARES)
+    assert [one.wave for one in made.looks] == [2, 3]
+    assert "no look yet" in str(look(summaries[:1], Lift(1), SHARES))
+    # Nothing was spent at the first wave: the boundary of wave 2 is that of a first look.
+    from seqbatch.inference import boundaries
+
+    assert made.looks[0].boundary == boundaries([0.7], rule="obrien-fleming")[0]
+
+
+def test_repeated_intervals_and_verdicts_agree():
+    for seed in range(6):
+        waves = campaign(seed=seed, sizes=LARGE, effect=0.2 * (seed - 3))
+        made = look(summarise(waves), Lift(2), SHARES, rule="pocock", power=0.8)
+        for one in made.looks:
+            outside = one.repeated.low > 0 or one.repeated.high < 0
+            assert outside == one.verdict.startswith(("stop: success", "stop: harm"))
+            assert one.futility <= one.boundary
+        assert made.verdict == made.looks[-1].verdict
+        assert "boundary" in str(made)
+        assert "says" in made._repr_html_()
+
+
+def test_looks_without_a_rule_use_the_boundary_of_one():
+    made = look(summarise(campaign(sizes=LARGE)), Lift(1), SHARES, rule="none")
+    assert [round(one.boundary, 2) for one in made.looks] == [1.96] * 3
+
+
+def test_standardised_keeps_the_tail():
+    from scipy import stats
+
+    pooled = pool(summarise(campaign()), Lift(2), SHARES)
+    t = pooled.estimate / pooled.error
+    assert stats.norm.sf(standardised(pooled)) == pytest.approx(stats.t.sf(t, pooled.df))
+
+
+def test_splits_are_judged_on_waves_that_did_not_choose_them():
+    waves = campaign(seed=8, sizes=(1_500, 1_500, 1_500), missing=0.0)
+    made = strongest_splits(waves, Lift(2), SHARES, labels=["constant", "income", "age"], most=1)
+    [found] = made.splits
+    # Lifts grow with the first feature.
+    assert found.split.label == "income"
+    assert found.difference.low > 0
+    assert found.adjusted_p < 0.01
+    assert (made.searched, made.judged) == (1, 2)
+    assert "income above" in str(made)
+    assert "judged on the 2 after" in made._repr_html_()
+    for rows in waves[1:]:
+        rows.outcomes[:] = np.random.default_rng(0).standard_normal(rows.count)
+    moved = strongest_splits(waves, Lift(2), SHARES, labels=["constant", "income", "age"], most=1)
+    assert moved.splits[0].split == found.split
+    assert abs(moved.splits[0].difference.estimate) < abs(found.difference.estimate)
+    with pytest.raises(InvalidArgumentError, match="some are left to judge"):
+        strongest_splits(waves, Lift(2), SHARES, search=3)
+
+
+def test_declared_segments_add_up():
+    waves = campaign(seed=9, sizes=LARGE)
+    summaries = summarise(waves, partitions=[Declared("half")])
+    for summary in summaries:
+        assert sum(part.units for part in summary.segments.values()) == summary.overall.units
+    made = within_segments(summaries, Lift(1), SHARES, [Declared("half")])
+    assert [one.segment for one in made.findings] == ["left", "right"]
+    raw = [one.interval.p_value for one in made.findings]
+    assert all(one.adjusted_p >= p for one, p in zip(made.findings, raw, strict=True))
+    assert "half = left" in str(made)
+    assert "p (Holm)" in made._repr_html_()
+    with pytest.raises(InvalidArgumentError, match="one of the rows' groups"):
+        summarise(waves, partitions=[Declared("age")])
+
+
+def test_drift_is_found_where_there_is_some():
+    waves = campaign(seed=10, sizes=(2_000, 2_000), missing=0.0)
+    assert not drift(summarise(waves), (0.5, 0.5)).found(alpha=0.001)
+    waves[1].outcomes[:] += 1.0
+    moved = drift(summarise(waves), (0.5, 0.5), labels=["constant", "income", "age"])
+    assert "mean of action 0" in moved.found()
+    assert "lift of action 1 over action 0" not in moved.found()
+    waves[1].features[:, 1] += 0.5
+    assert "income" in str(drift(summarise(waves), (0.5, 0.5), labels=["constant", "income"]))
+    assert "The same in all waves?" in moved._repr_html_()
+
+
+def test_the_naive_interval_says_that_it_is_not_valid():
+    summaries = summarise(campaign(sizes=LARGE))
+    made = naive_lift(summaries[-1].evidence, 1)
+    assert not made.valid
+    assert "NOT VALID" in str(made)
+    rows = Rows.of(np.ones((2, 1)), [0, 0], np.full((2, 2), 0.5), [1.0, 2.0])
+    assert not naive_lift(summarise([rows])[-1].evidence, 1).known
+
+
+def test_the_naive_interval_is_welchs():
+    from scipy import stats
+
+    rows = campaign(seed=11, sizes=(300,))[0]
+    groups = [rows.outcomes[rows.returned & (rows.actions == a)] for a in (1, 0)]
+    expected = stats.ttest_ind(*groups, equal_var=False).confidence_interval()
+    made = naive_lift(summarise([rows])[-1].evidence, 1)
+    assert (made.low, made.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_least_squares_that_leans_on_the_model_is_marked():
+    waves = campaign(sizes=LARGE)
+    leaning, honest = (
+        function(waves, 1, SHARES, labels=["constant", "income", "age"])
+        for function in (batched_least_squares, lift_coefficients)
+    )
+    assert not any(one.valid for one in leaning.intervals)
+    assert all(one.valid for one in honest.intervals)
+    assert leaning.intervals[1].error < honest.intervals[1].error
+    assert honest.intervals[1].low < 0.4 < honest.intervals[1].high
+    assert "income" in str(honest)
+    few = [taken(rows, np.arange(6)) for rows in waves]
+    assert lift_coefficients(few, 1, SHARES).waves_used == 0
+    assert "not known" in str(batched_least_squares(few, 1, SHARES))
+
+
+def test_batched_least_squares_of_one_wave_is_ordinary():
+    rows = campaign(seed=12, sizes=(400,), missing=0.0)[0]
+    [wave] = [rows]
+    made = batched_least_squares([wave], 1, (1.0,)).intervals
+    parts = []
+    for action in (1, 0):
+        here = rows.actions == action
+        x, y = rows.features[here], rows.outcomes[here]
+        b, [squares], *_ = np.linalg.lstsq(x, y, rcond=None)
+        noise = squares / (len(y) - 3)
+        parts.append((b, noise * np.diag(np.linalg.inv(x.T @ x))))
+    assert [one.estimate for one in made] == pytest.approx(parts[0][0] - parts[1][0])
+    assert [one.error**2 for one in made] == pytest.approx(parts[0][1] + parts[1][1])
+
+
+def test_simultaneous_intervals_are_wider_but_not_by_bonferroni():
+    from seqbatch.inference.intervals import quantile
+
+    summaries = summarise(campaign(sizes=LARGE))
+    for action, wide in enumerate(simultaneous_lifts(summaries, SHARES), start=1):
+        single = pool(summaries, Lift(action), SHARES)
+        bonferroni = quantile(0.0125, single.df) * single.error
+        assert single.high < wide.high < single.estimate + 1.02 * bonferroni
+        assert isinstance(wide, Pooled)
+        assert "Dunnett" in wide.note
+
+
+def test_the_gain_over_the_best_action_by_hand():
+    def one(estimate, error):
+        return Interval(about="", estimate=estimate, error=error, df=1e9, level=0.95, low=0, high=0)
+
+    made = gain_over_best([one(1.0, 0.1), one(0.5, 0.3)])
+    assert made.low == pytest.approx(0.5 - 1.959964 * 0.3, abs=1e-5)
+    assert made.high == pytest.approx(min(1 + 2.241403 * 0.1, 0.5 + 2.241403 * 0.3), abs=1e-5)
+
+
+def test_few_effective_outcomes_are_said():
+    assert "Fewer than 30" in pool(summarise(campaign()), Lift(1), SHARES).note
+    large = campaign(sizes=(3_000, 3_000, 3_000))
+    assert pool(summarise(large), Lift(1), SHARES).note == ""
+
+
+def test_results_show_themselves():
+    waves = campaign(sizes=LARGE)
+    summaries = summarise(waves)
+    plan = plan_of_shares(LARGE, actions=3, randomised=0.1, floor=0.02)
+    pooled = pool(summaries, Lift(1), plan.shares)
+    assert "95% interval" in str(pooled)
+    assert "Wave by wave" in pooled._repr_html_()
+    assert "gain of the run over the best single action" in str(run_value(summaries))
+    assert "value as run" in run_value(summaries)._repr_html_()
+    assert anytime(summaries, Lift(1), plan).high > pooled.high
+    made = judge_next_rule(waves[-1], summaries[-1])
+    assert "What the rule gives" in made._repr_html_()
+    assert "Coefficients of the lift" in lift_coefficients(waves, 1, SHARES)._repr_html_()
+    assert "estimate" in made.gain._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"actions": [0, 5]}, "between 0 and 1"),
+        ({"actions": [0.0, 1.0]}, "whole numbers"),
+        ({"probabilities": [[0.5, 0.6], [0.5, 0.5]]}, "1 in total"),
+        ({"probabilities": [[1.5, -0.5], [0.5, 0.5]]}, "at least 0"),
+        ({"probabilities": [[0.0, 1.0], [0.5, 0.5]]}, "above 0 for the action"),
+        ({"outcomes": [1.0]}, "one for each of 2 units"),
+        ({"outcomes": [1.0, np.inf]}, "finite"),
+        ({"clusters": [1]}, "one value for each of 2 units"),
+    ],
+)
+def test_rows_that_break_rules_are_refused(change, words):
+    fine = {
+        "features": [[1.0], [1.0]],
+        "actions": [0, 1],
+        "probabilities": [[0.5, 0.5], [0.5, 0.5]],
+        "outcomes": [1.0, np.nan],
+    }
+    Rows.of(**fine)
+    with pytest.raises(InvalidArgumentError, match=words):
+        Rows.of(**{**fine, **change})
+
+
+def test_waves_that_cannot_be_read_twice_are_refused():
+    waves = campaign()
+    with pytest.raises(InvalidArgumentError, match="gone through twice"):
+        summarise([iter(waves)])
+    with pytest.raises(InvalidArgumentError, match="at least one unit"):
+        summarise([[]])
+    with pytest.raises(InvalidArgumentError, match="one for each wave"):
+        pool(summarise(waves), Lift(1), (0.5,))
+    with pytest.raises(InvalidArgumentError, match="one of those summed up"):
+        pool(summarise(waves, contrasts=[AsRun()]), Lift(1), SHARES)
+
+
+def test_a_wave_without_outcomes_says_nothing_yet():
+    waves = campaign()
+    silent = [
+        Rows.of(rows.features, rows.actions, rows.probabilities, np.full(rows.count, np.nan))
+        for rows in waves
+    ]
+    made = pool(summarise([*waves[:2], silent[2]]), Lift(1), SHARES)
+    assert len(made.waves) == 2
+    nothing = summarise(silent)
+    assert not pool(nothing, Lift(1), SHARES).known
+    assert "not known" in str(pool(nothing, Lift(1), SHARES))
+    assert not simultaneous_lifts(nothing, SHARES)[0].known
+    assert not judge_next_rule(silent[-1], nothing[-1]).gain.known
+    plan = plan_of_shares([60, 50, 70], actions=3, randomised=0.1, floor=0.02)
+    assert not anytime(nothing, Lift(1), plan).known

@@ -1,0 +1,67 @@
+"""README's commands run as they are printed."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from seqbatch.lab import EXPERIMENTS
+from tests.campaign.instances import units
+from tests.documents import FENCE, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: The lines of README's shell blocks: those that are of no language and hold commands.
+COMMANDS = [
+    line
+    for block in FENCE.finditer(README)
+    if not block[1] and re.match(r"(seqbatch|make|pip) ", block[3])
+    for line in block[3].splitlines()
+]
+
+
+def of(program):
+    return [line for line in COMMANDS if line.startswith(program)]
+
+
+def shell(line, folder):
+    """Run a line as a person would who pastes it."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    kept = {name: value for name, value in os.environ.items() if name != "SEQBATCH_STORE"}
+    done = subprocess.run(
+        line, shell=True, cwd=folder, capture_output=True, text=True, env={**kept, "PATH": path}
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_plan_and_campaign(tmp_path):
+    """The list of customers is there at the start, and the outcomes once there are assignments."""
+    units(3_000).write_csv(tmp_path / "customers.csv")
+    for line in [*of("seqbatch plan"), *of("seqbatch campaign")]:
+        if " record " in line:
+            given = pl.read_csv(tmp_path / "assignments.csv", infer_schema=False)
+            rows = given.select("id").with_columns(visit=pl.lit(1.0))
+            rows.write_csv(tmp_path / "outcomes.csv")
+        shown = shell(line, tmp_path)
+    assert "Verified: no discrepancies." in shown
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "plan.html").exists()
+
+
+def test_every_other_command_is_one_that_there_is():
+    """Tests and figures take long: here it is checked that they are spelled as they must be."""
+    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert of("make ")
+    for line in of("make "):
+        assert line.split()[1] in targets
+    [line] = of("seqbatch reproduce")
+    first, _, others = line.removeprefix("seqbatch reproduce").partition("#")
+    named = [first.strip(), *(name.strip(" or") for name in others.split(","))]
+    assert set(named) == {*EXPERIMENTS, "all"}
+    known = ("make ", "seqbatch plan", "seqbatch campaign", "seqbatch reproduce", "seqbatch sim")
+    assert all(line.startswith(known) for line in COMMANDS)
