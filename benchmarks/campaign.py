@@ -95,7 +95,7 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     from seqbatch.storage.rows import View
 
     shares = Shares()
-    shares.wrap(Source, "_reading", "parsing")
+    shares.wrap(Source, "reading", "parsing")
     shares.wrap(Encoder, "prepared", "parsing")
     shares.wrap(assigning, "draws", "drawing")
     shares.wrap(assigning, "decide", "scoring")

@@ -1,9 +1,10 @@
 """What one more call costs as a campaign's history grows: the same, whatever came before.
 
-``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, and
-prints processor time a call, and its ratio to the shortest history.
+``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, shows and
+verifies the campaign, and prints processor time a call, and its ratio to the shortest history.
 """
 
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from benchmarks import many_features
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
 
@@ -60,6 +62,11 @@ class History:
         return times
 
     @property
+    def units(self) -> int:
+        """How many units there are."""
+        return self._unit
+
+    @property
     def events(self) -> int:
         """How many events there are."""
         return self._campaign.situation().sequence
@@ -81,6 +88,27 @@ class History:
         return {call: 1_000 * sorted(all_)[len(all_) // 2] for call, all_ in found.items()}
 
 
+def view(url: str, call: str) -> None:
+    """Call status or verify, and print its processor time and this process's peak memory."""
+    campaign = Campaign(open_store(url), SPEC["name"])
+    seconds = _timed(getattr(campaign, call))
+    print(seconds, _peak())
+
+
+def _peak() -> float:
+    """Return this process's peak memory in MiB, which getrusage would mix with its parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    [line] = (line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1_024
+
+
+def _viewed(url: str, call: str) -> tuple[float, float]:
+    """Return seconds and MiB of status or verify in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.history", "view", url, call]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(said[0]), float(said[1])
+
+
 HEAD = """\
 # What a long history costs
 
@@ -91,26 +119,56 @@ fold of what the events say, never all of them. SQLite; waiting for a disk is no
 
 | events | assign, ms | record, ms | close, ms | largest ratio |
 |---|---|---|---|---|
+{calls}
+
+`status` and `verify` look at every unit, and `verify` at every event: their time grows with the
+history, and no faster. Seconds of processor time, and the peak memory of a process that did nothing
+else, its libraries included.
+
+| events | status, s | a unit, ms | peak, MiB | verify, s | an event, ms | peak, MiB |
+|---|---|---|---|---|---|---|
+{views}
+
 """
+
+
+def _row(events: int, cells: list[str]) -> str:
+    row = f"| {events:,} | {' | '.join(cells)} |"
+    print(row, flush=True)
+    return row
+
+
+def _views(url: str, history: History) -> str:
+    (status, shown), (verify, verified) = (_viewed(url, call) for call in ("status", "verify"))
+    units = 1_000 * status / history.units
+    events = 1_000 * verify / history.events
+    cells = (f"{status:.1f}", f"{units:.2f}", f"{shown:.0f}",
+             f"{verify:.1f}", f"{events:.2f}", f"{verified:.0f}")  # fmt: skip
+    return _row(history.events, list(cells))
 
 
 def main(sizes: tuple[int, ...]) -> None:
     """Measure, and write the page."""
-    lines = []
+    calls, views = [], []
     with tempfile.TemporaryDirectory(prefix="seqbatch-history-") as name:
-        history = History(str(Path(name) / "long.db"))
+        url = str(Path(name) / "long.db")
+        history = History(url)
         base: dict[str, float] = {}
         for size in sizes:
             history.grow(size)
             found = history.measure()
             base = base or found
             ratio = max(found[call] / base[call] for call in found)
-            cells = " | ".join(f"{found[call]:.1f}" for call in ("assign", "record", "close"))
-            lines.append(f"| {history.events:,} | {cells} | {ratio:.2f} |")
-            print(lines[-1], flush=True)
-    PAGE.write_text(HEAD.format(wave=WAVE) + "\n".join(lines) + "\n", encoding="utf-8")
+            cells = [f"{found[call]:.1f}" for call in ("assign", "record", "close")]
+            calls.append(_row(history.events, [*cells, f"{ratio:.2f}"]))
+            views.append(_views(url, history))
+    head = HEAD.format(wave=WAVE, calls="\n".join(calls), views="\n".join(views))
+    PAGE.write_text(head + many_features.measured(), encoding="utf-8")
     print(f"Written to {PAGE}")
 
 
 if __name__ == "__main__":
-    main(tuple(int(word) for word in sys.argv[1:]) or (10, 1_000, 10_000, 50_000))
+    if sys.argv[1:2] == ["view"]:
+        view(*sys.argv[2:4])
+    else:
+        main(tuple(int(word) for word in sys.argv[1:]) or (10, 1_000, 10_000, 50_000))

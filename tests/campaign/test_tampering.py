@@ -160,6 +160,27 @@ def test_a_row_that_is_gone_is_named(sound, tmp_path):
     assert "unit number 9, version 1: the index says nothing" in text
 
 
+def test_rows_that_only_an_index_has_are_named(sound, tmp_path):
+    path = tmp_path / "surplus.db"
+    shutil.copyfile(sound, path)
+    raw = sqlite3.connect(path)
+    raw.execute("INSERT INTO assignments VALUES (1, 'stranger', 560)")
+    # A second version of one unit's outcome, another's absence, and first ones of those without.
+    rows = [(9, 2), (10, 0), *((number, 1) for number in range(500, 530))]
+    raw.executemany("INSERT INTO outcomes VALUES (1, ?, ?, 0.25, x'', 5)", rows)
+    raw.commit()
+    raw.close()
+    store = open_store(path)
+    found = [str(finding) for finding in Campaign(store, "spring").verify().findings]
+    store.close()
+    said = "0.25 of event 5 is in the index but was never recorded"
+    assert "index, unit 'stranger': is in the index but was never assigned" in found
+    assert f"index, outcome of unit number 9, version 2: {said}" in found
+    assert f"index, outcome of unit number 10, version 0: {said}" in found
+    assert f"index, outcome of unit number 500, version 1: {said}" in found
+    assert sum(said in text for text in found) == 20
+
+
 def test_hashes_tell_neighbours_apart():
     assert digest(b"ab", b"c") != digest(b"a", b"bc")
     assert digest(b"ab", b"") != digest(b"", b"ab")

@@ -274,6 +274,8 @@ class Campaign:
         rest: str | Path | None = None,
         draw: bool = False,
         file_format: str | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         out_format: str | None = None,
         force: bool = False,
         report: Callable[[str, int], None] = silent,
@@ -294,6 +296,9 @@ class Campaign:
             the same list can be handed over for every wave.
         file_format, out_format
             The files' formats, where their names do not say them.
+        delimiter, encoding
+            How a CSV file is spelled: ``";"`` or ``"semicolon"``, ``"utf-16"``; found in the file
+            where None.
         force
             Overwrite files that are there.
         report
@@ -320,6 +325,8 @@ class Campaign:
             draw=draw,
             rest=rest,
             file_format=file_format,
+            delimiter=delimiter,
+            encoding=encoding,
             out_format=out_format,
             force=force,
             report=report,
@@ -333,6 +340,8 @@ class Campaign:
         correct: bool = False,
         reason: str = "",
         file_format: str | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         report: Callable[[str, int], None] = silent,
     ) -> Recorded:
         """Take outcomes in; :mod:`seqbatch.campaign.deciding.judging` says what becomes of a row.
@@ -345,6 +354,9 @@ class Campaign:
             Whether another value replaces the known one, and why; the old one is kept.
         file_format
             The file's format, where its name does not say it.
+        delimiter, encoding
+            How a CSV file is spelled: ``";"`` or ``"semicolon"``, ``"utf-16"``; found in the file
+            where None.
         report
             Called now and then with what is being done and the rows done.
         """
@@ -356,6 +368,8 @@ class Campaign:
             correct=correct,
             why=reason,
             file_format=file_format,
+            delimiter=delimiter,
+            encoding=encoding,
             report=report,
         )
 

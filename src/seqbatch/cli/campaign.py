@@ -17,6 +17,7 @@ from seqbatch.cli.console import (
     kindly,
     say,
     say_next,
+    say_read_as,
     show,
 )
 from seqbatch.cli.next_step import STORE, command, next_command
@@ -45,6 +46,14 @@ Reason = Annotated[str, typer.Option(help="Why; recorded with the event.")]
 Format = Annotated[
     str | None,
     typer.Option("--format", help="csv, parquet or arrow, if the file name does not tell."),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="What stands between the cells of a CSV file (default: found in it)."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="How a CSV file is encoded, as utf-16 or cp1252 (default: found in it)."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 
@@ -124,6 +133,8 @@ def assign(
         str | None, typer.Option(help="Where the units go that do not fit (with --partial).")
     ] = None,
     file_format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     out_format: Annotated[
         str | None, typer.Option("--out-format", help="Like --format, for the answers.")
     ] = None,
@@ -147,11 +158,14 @@ def assign(
             draw=draw,
             rest=rest,
             file_format=file_format,
+            delimiter=delimiter,
+            encoding=encoding,
             out_format=out_format,
             force=force,
             report=report,
         )
         then = next_command(campaign, store)
+    say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
     plain = {key: value for key, value in asdict(result).items() if key != "table"}
@@ -206,6 +220,8 @@ def record(
     ] = False,
     reason: Reason = "",
     file_format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -216,10 +232,17 @@ def record(
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
         result = campaign.record(
-            outcomes, correct=correct, reason=reason, file_format=file_format, report=report
+            outcomes,
+            correct=correct,
+            reason=reason,
+            file_format=file_format,
+            delimiter=delimiter,
+            encoding=encoding,
+            report=report,
         )
         goes_on = campaign.situation().condition == "open"
         then = next_command(campaign, store)
+    say_read_as(result.read_as)
     if as_json:
         keys = ("line", "unit", "verdict", "reason")
         held = [dict(zip(keys, row, strict=True)) for row in result.held]
@@ -370,6 +393,8 @@ def init(
         int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
     ] = None,
     file_format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -383,14 +408,18 @@ def init(
         made = write_spec(
             out, units, file_format=file_format, force=force, name=name, control=control,
             actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
-            units_in_all=total, plan=plan,
+            units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
         )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
+    for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):
+        files += [option, given] if files and given is not None else []
     then = command("validate", str(out), *files, store=STORE)
+    say_read_as(made.read_as)
     if as_json:
         columns = [asdict(column) for column in made.draft.columns]
         unit, sizes = list(made.draft.unit), list(made.sizes)
-        dump({"out": str(out), "unit": unit, "sizes": sizes, "columns": columns, "next": then})
+        plain = {"out": str(out), "unit": unit, "sizes": sizes, "columns": columns}
+        dump({**plain, "read_as": made.read_as, "next": then})
         return
     if made.draft.origin:
         title = f"What became of the columns of {made.draft.origin}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Name, Reason, Where, Who, opened
+from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened
 from seqbatch.cli.campaign_views import app
 from seqbatch.cli.console import (
     BAD_INPUT,
@@ -20,6 +20,7 @@ from seqbatch.cli.console import (
     plain_error,
     say,
     say_next,
+    say_read_as,
     show,
     spoken,
 )
@@ -39,6 +40,8 @@ def validate(
     outcomes: Annotated[
         str | None, typer.Argument(help="A file of outcomes of these units.")
     ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +58,10 @@ def validate(
         scratch = open_store(Path(folder) / "scratch.db")
         existing = open_store(store, create=False) if _there(store) else None
         try:
-            found = run(spec, units, outcomes, scratch=scratch, existing=existing, report=report)
+            found = run(
+                spec, units, outcomes, scratch=scratch, existing=existing, delimiter=delimiter,
+                encoding=encoding, report=report,
+            )  # fmt: skip
         finally:
             scratch.close()
             if existing is not None:
@@ -85,6 +91,7 @@ def _plain(found: "Validated") -> dict[str, Any]:
         "units": found.units,
         "left_over": found.left_over,
         "warnings": found.warnings,
+        "read_as": found.read_as,
         "outcomes": recorded,
         "problems": [plain_error(problem) for problem in found.problems],
         "unchecked": found.unchecked,
@@ -96,6 +103,8 @@ def _show(found: "Validated", units: str | None) -> None:
         now = found.prepared.now
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+    for read_as in (found.read_as, found.recorded.read_as if found.recorded else ""):
+        say_read_as(read_as)
     for warning in found.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
     if found.units is not None:

@@ -201,6 +201,12 @@ def say_next(command: str | None, *, to_errors: bool = False) -> None:
         tell.print(f"Next: {visible(command)}", markup=False, highlight=False, soft_wrap=True)
 
 
+def say_read_as(how: str) -> None:
+    """Say how a file was read, where that is not as most are; not among a command's results."""
+    if how:
+        say(f"seqbatch: {how}.", to_errors=True)
+
+
 def say_files(files: Iterable[object]) -> None:
     """Print the files that were written, one a line, however long their names are."""
     for file in files:

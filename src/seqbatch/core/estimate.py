@@ -27,8 +27,8 @@ class Estimate:
         Least squares: how many directions the data determine. Lasso: how many parameters are not
         zero. Ridge: all, as the penalty determines the rest. Shape (cells,).
     condition
-        Largest over smallest eigenvalue of the gram within those directions, shape (cells,); NaN
-        where it was not computed.
+        Largest over smallest eigenvalue of the gram within those directions, with every column at
+        the same scale, shape (cells,); NaN where it was not computed.
     """
 
     theta: Floats
@@ -88,27 +88,33 @@ def least_squares(statistics: Statistics) -> Estimate:
     sizes = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     sizes = np.where(sizes > 0, sizes, 1.0)
     scaled = gram / (sizes[:, :, None] * sizes[:, None, :])
-    theta, rank, _ = _solved(scaled, moment / sizes, rounding)
-    shortest, _, condition = _solved(gram, moment, rounding)
-    full = rank == statistics.dim
-    # Of full rank both solve the same equations, the scaled one more accurately; else only the
-    # unscaled one has the least norm in the user's own units.
-    theta = np.where(full[:, None], theta / sizes, shortest)
+    rank, condition = _determined(np.linalg.eigvalsh(scaled), rounding)
+    theta, full = np.empty_like(moment), rank == statistics.dim
+    theta[full] = np.linalg.solve(scaled[full], (moment / sizes)[full, :, None])[:, :, 0]
+    theta[full] /= sizes[full]
+    # Where directions are open, only the unscaled equations give the least norm in the user's own
+    # units. They take all eigenvectors, at several times the cost.
+    theta[~full] = _shortest(gram[~full], moment[~full], rounding[~full])
     return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
 
 
-def _solved(gram: Floats, moment: Floats, rounding: Floats) -> tuple[Floats, Integers, Floats]:
-    """Return the minimum-norm solution, the rank, and the condition within it, for each cell."""
+def _determined(values: Floats, rounding: Floats) -> tuple[Integers, Floats]:
+    """Return each cell's rank, and its condition within it, from eigenvalues in rising order."""
+    kept = values > (values[:, -1] * rounding)[:, None]
+    rank = kept.sum(axis=1).astype(np.int64)
+    smallest = np.where(kept, values, np.inf).min(axis=1)
+    return rank, np.where(rank > 0, values[:, -1] / smallest, np.nan)
+
+
+def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
+    """Return the minimum-norm solution of each cell."""
     values, vectors = np.linalg.eigh(gram)
-    largest = values[:, -1]
-    kept = values > (largest * rounding)[:, None]
+    kept = values > (values[:, -1] * rounding)[:, None]
     # The inner `where` keeps zeros out of the division: NumPy would warn of them first.
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     projected = np.einsum("cji,cj->ci", vectors, moment)
-    theta = np.einsum("cij,cj->ci", vectors, inverse * projected)
-    rank = kept.sum(axis=1).astype(np.int64)
-    smallest = np.where(kept, values, np.inf).min(axis=1)
-    return theta, rank, np.where(rank > 0, largest / smallest, np.nan)
+    shortest: Floats = np.einsum("cij,cj->ci", vectors, inverse * projected)
+    return shortest
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:

@@ -116,11 +116,16 @@ class View:
         )
         return 0 if units is None else units + 1, 0 if outcomes is None else outcomes + 1
 
-    def outcome_chunks(self, *, after_event: int = 0) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order, those of later events than one."""
+    def outcome_chunks(
+        self, *, after_event: int = 0, until_event: int | None = None
+    ) -> Iterator[OutcomeChunk]:
+        """Yield the chunks of outcome rows in order: those after one event, up to another."""
         table = schema.outcome_chunks
         columns = [column for column in table.c if column.name != "campaign"]
-        for row in self._paged(table, columns, table.c.event > after_event):
+        within = table.c.event > after_event
+        if until_event is not None:
+            within &= table.c.event <= until_event
+        for row in self._paged(table, columns, within):
             yield OutcomeChunk(**row)
 
     def states(self) -> Iterator[StateRecord]:
@@ -172,10 +177,15 @@ class View:
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
-        table = schema.assignments
-        query = sa.select(table.c.unit, table.c.number).where(table.c.campaign == self._campaign)
-        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
-            yield row[0], row[1]
+        yield from self._index(schema.assignments, "unit", "number")
+
+    def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
+        """Yield the whole index of outcomes: number, version, value, event."""
+        yield from self._index(schema.outcomes, "number", "version", "value", "event")
+
+    def owner_index(self) -> Iterator[tuple[str, int]]:
+        """Yield the whole index of outcome ids."""
+        yield from self._index(schema.outcome_ids, "id", "number")
 
     def claim(self, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
@@ -235,6 +245,12 @@ class View:
         table = schema.unit_chunks
         columns = [table.c[field.name] for field in fields(Extent)]
         return sa.select(*columns).where(table.c.campaign == self._campaign)
+
+    def _index(self, table: sa.Table, *columns: str) -> Iterator[Any]:
+        chosen = [table.c[column] for column in columns]
+        query = sa.select(*chosen).where(table.c.campaign == self._campaign)
+        for row in self._connection.execute(query.execution_options(yield_per=_PAGE)):
+            yield tuple(row)
 
     def _paged(
         self,

@@ -4,7 +4,6 @@ The same at a close and in a replay: it depends on the recorded rows, and on the
 events of assignment and of the closing carry.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +12,7 @@ import numpy as np
 from seqbatch.campaign.design.reward import waiting
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Extent, Reader
+from seqbatch.campaign.record.store import Reader
 from seqbatch.core.arrays import Integers
 
 
@@ -69,13 +68,14 @@ def absentees(
     none = np.zeros(0, dtype=np.int64)
     if now.absent is None:
         return Absentees(none, 0.0, ())
-    own = [] if skip else [(now.wave, extent.event) for extent in reader.extents(wave=now.wave)]
+    assigned = {wave: _assigned(reader, wave) for wave in {now.wave, *dict(now.waiting)}}
+    own = [] if skip else [(now.wave, event) for event in assigned[now.wave]]
     found, left = [none], []
     for wave, event in dict.fromkeys([*now.waiting, *own]):
         if not _due(reader, now, event, at):
             left.append((wave, event))
             continue
-        numbers = _numbers(reader.extents(wave=wave), event)
+        numbers = assigned[wave].get(event, none)
         known = recorded.numbers if wave == now.wave else _recorded(reader, now, numbers)
         found.append(np.setdiff1d(numbers, known))
     return Absentees(np.concatenate(found), now.absent, tuple(left))
@@ -89,9 +89,13 @@ def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
     return at - datetime.fromisoformat(reader.event(event).at) >= wait
 
 
-def _numbers(extents: Iterable[Extent], event: int) -> Integers:
-    pieces = [np.arange(e.first, e.first + e.count) for e in extents if e.event == event]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
+def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
+    """Return the numbers of a wave's units by the event that assigned them."""
+    pieces: dict[int, list[Integers]] = {}
+    for extent in reader.extents(wave=wave):
+        numbers = np.arange(extent.first, extent.first + extent.count)
+        pieces.setdefault(extent.event, []).append(numbers)
+    return {event: np.concatenate(found) for event, found in pieces.items()}
 
 
 def _recorded(reader: Reader, now: Situation, numbers: Integers) -> Integers:

@@ -66,8 +66,8 @@ class News:
     @classmethod
     def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
         """Read what was recorded after one event, up to where the campaign stands."""
-        chunks = reader.outcome_chunks(after_event=event)
-        rows = Ledger.of(chunks, parts=parts).until(now.sequence)
+        chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
+        rows = Ledger.of(chunks, parts=parts)
         newest = rows.known()
         # Of the open wave nobody had an outcome before its first; of a closed one some counted as
         # absent.
@@ -104,7 +104,7 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         What became known since.
     """
     if news.loses_precision:
-        known = Ledger.of(reader.outcome_chunks()).known(at_event=news.until)
+        known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
         absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
         return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
     policy = now.made_policy()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from seqbatch.campaign.design import names
 from seqbatch.campaign.design.identifying import repeated, unit_columns
 from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
+from seqbatch.campaign.design.misfits import misfits
 from seqbatch.campaign.design.proposing import Proposal, proposed
 from seqbatch.campaign.design.ways import (
     Habits,
@@ -53,6 +54,8 @@ class Draft:
 def draft_of(opened: Source, *, reward: str) -> Draft:
     """Look at a file of units, and propose what becomes of its columns."""
     columns = columns_of(opened)
+    if problems := misfits(opened, columns):
+        raise opened.invalid(problems, NOTHING)
     every = [ways_of(column) for column in columns]
     parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
     habits = habits_of(every, semicolons=parted)

@@ -22,6 +22,10 @@ def unit_columns(
 ) -> list[Column]:
     """Return the column of the ids, or the smallest pair of columns, [] where there is none.
 
+    A column whose name says so comes first, then text, then a pair that such a name begins.
+    Numbers under another name are counts or amounts that happen to differ: they are taken for ids
+    only where no name says id.
+
     Parameters
     ----------
     columns
@@ -39,9 +43,13 @@ def unit_columns(
         and column.name not in dates
         and bool(np.all((own := numbers.get(column.name, np.zeros(0))) == np.round(own)))
     ]
-    if whole:
-        return [min(whole, key=lambda column: (unlikely_id(column.name), column.name in numbers))]
-    return _pair([column for column in usable if not column.missing])
+    certain = [c for c in whole if unlikely_id(c.name) < 2 or c.name not in numbers]
+    if certain:
+        return [min(certain, key=lambda column: (unlikely_id(column.name), column.name in numbers))]
+    pair = _pair([column for column in usable if not column.missing and column not in whole])
+    if pair or any(unlikely_id(column.name) < 2 for column in columns):
+        return pair
+    return whole[:1]
 
 
 def _may_tell(column: Column) -> bool:

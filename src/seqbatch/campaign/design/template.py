@@ -91,15 +91,21 @@ class Choices:
 
 @dataclass(frozen=True)
 class FirstSpec:
-    """A spec to start from, and what became of the columns of its file."""
+    """A spec to start from, what became of the columns of its file, and how that was read."""
 
     text: str
     draft: Draft
     sizes: tuple[int, ...]
+    read_as: str = ""
 
 
 def first_spec(
-    units: Any = None, choices: Choices | None = None, *, file_format: str | None = None
+    units: Any = None,
+    choices: Choices | None = None,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> FirstSpec:
     """Return a spec that the file of units can use without editing; an example without a file.
 
@@ -111,13 +117,16 @@ def first_spec(
         What is known of the campaign already.
     file_format
         csv, parquet or arrow, where the file's name does not tell.
+    delimiter, encoding
+        How a CSV file is spelled; found in the file where None.
     """
     choices = choices or Choices()
     choices.check()
-    draft = EXAMPLE
+    draft, read_as = EXAMPLE, ""
     if units is not None:
-        with source(units, file_format=file_format) as opened:
-            draft = draft_of(opened, reward=choices.reward)
+        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
+        with given as opened:
+            draft, read_as = draft_of(opened, reward=choices.reward), opened.read_as
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
@@ -125,12 +134,22 @@ def first_spec(
     )
     if choices.plan:
         sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
-    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes)
+    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
 
 
-def starting_spec(units: Any = None, *, file_format: str | None = None, **choices: Any) -> str:
+def starting_spec(
+    units: Any = None,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    **choices: Any,
+) -> str:
     """Return a spec as text; see :func:`first_spec` and :class:`Choices`."""
-    return first_spec(units, Choices(**choices), file_format=file_format).text
+    made = first_spec(
+        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
+    )
+    return made.text
 
 
 def write_spec(
@@ -138,13 +157,17 @@ def write_spec(
     units: Any = None,
     *,
     file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     force: bool = False,
     **choices: Any,
 ) -> FirstSpec:
     """Write a spec, .toml, as :func:`first_spec` makes it; over another only by force."""
     given = [units] if isinstance(units, str | Path) else []
     require_target(path, force=force, endings=(".toml",), apart_from={"units": given})
-    made = first_spec(units, Choices(**choices), file_format=file_format)
+    made = first_spec(
+        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
+    )
     with atomically(path) as partial:
         partial.write_text(made.text, encoding="utf-8")
     return made

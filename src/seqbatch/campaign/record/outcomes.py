@@ -67,31 +67,28 @@ class Ledger:
         )
         return both.take(np.argsort(both.numbers, kind="stable"))
 
-    def known(self, *, at_event: int | None = None) -> "Ledger":
-        """Return one row a unit, by number: its newest version at an event, or now."""
-        rows = np.arange(len(self.numbers))
-        if at_event is not None:
-            rows = np.flatnonzero(self.events <= at_event)
+    def known(self) -> "Ledger":
+        """Return one row a unit, by number: its newest version."""
         # By unit and then by version: the last row of each unit is its newest.
-        order = rows[np.lexsort((self.versions[rows], self.numbers[rows]))]
+        order = np.lexsort((self.versions, self.numbers))
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
         last[:-1] = numbers[1:] != numbers[:-1]
         return self.take(order[last])
 
     def within(self, low: int, high: int) -> "Ledger":
-        """Return the rows of units numbered from low up to, not including, high."""
-        return self.take(np.flatnonzero((self.numbers >= low) & (self.numbers < high)))
+        """Return the rows of units numbered from low up to, not including, high.
 
-    def until(self, event: int) -> "Ledger":
-        """Return the rows that were recorded up to an event."""
-        return self.take(np.flatnonzero(self.events <= event))
+        The rows must be in the order of units, as :meth:`known` and :meth:`joined` return them.
+        """
+        start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
+        return self.take(slice(start, stop))
 
     def firsts(self) -> Integers:
         """Return the units whose first version, or absence, is among these rows."""
         return np.unique(self.numbers[self.versions <= 1])
 
-    def take(self, rows: Places) -> "Ledger":
+    def take(self, rows: Places | slice) -> "Ledger":
         """Return these rows alone."""
         return Ledger(
             self.numbers[rows],

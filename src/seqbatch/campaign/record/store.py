@@ -188,8 +188,10 @@ class Reader(Protocol):
     def next_chunks(self) -> tuple[int, int]:
         """Return the numbers that the next chunk of units and of outcome rows will have."""
 
-    def outcome_chunks(self, *, after_event: int = 0) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order, those of later events than one."""
+    def outcome_chunks(
+        self, *, after_event: int = 0, until_event: int | None = None
+    ) -> Iterator[OutcomeChunk]:
+        """Yield the chunks of outcome rows in order: those after one event, up to another."""
 
     def states(self) -> Iterator[StateRecord]:
         """Yield the states in order of their events."""
@@ -220,6 +222,12 @@ class Reader(Protocol):
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
+
+    def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
+        """Yield the whole index of outcomes: number, version, value, event."""
+
+    def owner_index(self) -> Iterator[tuple[str, int]]:
+        """Yield the whole index of outcome ids."""
 
 
 class Change(Reader, Protocol):

@@ -63,6 +63,8 @@ class Assigned:
     warnings
         What looks odd in the file: ids that differ by no more than case, spaces around them,
         leading zeros or Unicode form. They are different units all the same.
+    read_as
+        How a CSV file was read, where that is not as most are.
     drawn_from, earlier
         Where the wave was drawn: the units that could be, and those of earlier waves that the list
         held too, which have no answer here. `drawn_from` is None where nothing was drawn.
@@ -79,6 +81,7 @@ class Assigned:
     event: int | None
     table: pa.Table | None = None
     warnings: tuple[str, ...] = ()
+    read_as: str = ""
     drawn_from: int | None = None
     earlier: int = 0
 
@@ -174,6 +177,7 @@ class Assigning:
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
             warnings=checked.warnings,
+            read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
         )
@@ -318,6 +322,8 @@ def assign(
     draw: bool,
     rest: str | Path | None,
     file_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
     out_format: str | None,
     force: bool,
     report: Callable[[str, int], None],
@@ -328,7 +334,8 @@ def assign(
     formats = (out_format, rest_format)
     _require_targets(store, units, out, rest, formats=formats, force=force)
     with ExitStack() as stack:
-        opened = stack.enter_context(source(units, file_format=file_format))
+        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
+        opened = stack.enter_context(given)
         writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
         spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
         # Outside the transaction: a large file is checked without keeping others waiting.

@@ -45,6 +45,8 @@ class Recorded:
         Why rows were held, all of them: verdict, reason and how many, the most frequent first.
     event
         The number of the event; None where there was nothing but duplicates.
+    read_as
+        How a CSV file was read, where that is not as most are.
     """
 
     rows: int
@@ -57,6 +59,7 @@ class Recorded:
     held: tuple[tuple[int, str, str, str], ...]
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
+    read_as: str = ""
 
 
 class Recording:
@@ -101,6 +104,7 @@ class Recording:
             held=tuple(self._held),
             reasons=self._reasons(),
             event=event,
+            read_as=source.read_as,
         )
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
@@ -275,11 +279,14 @@ def record(
     correct: bool,
     why: str,
     file_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
     report: Callable[[str, int], None],
 ) -> Recorded:
     """Take a file of outcomes in, in one transaction."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
-    with source(outcomes, file_format=file_format) as opened, store.change(name) as change:
+    given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
+    with given as opened, store.change(name) as change:
         recording = Recording(change, logbook, correct=correct)
         return recording.run(opened, why=why, report=partial(report, "recording"))

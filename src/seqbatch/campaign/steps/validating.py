@@ -44,6 +44,9 @@ class Validated:
         What would become of the outcomes; None where there were none, or they cannot be judged.
     warnings
         What looks odd in the file of units.
+    read_as
+        How the file of units was read, where that is not as most are; that of outcomes says it in
+        `recorded`.
     problems
         Every error that create, assign and record would raise.
     unchecked
@@ -55,6 +58,7 @@ class Validated:
     left_over: int = 0
     recorded: Recorded | None = None
     warnings: tuple[str, ...] = ()
+    read_as: str = ""
     problems: tuple[SeqbatchError, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -68,8 +72,16 @@ class Validated:
 class Validating:
     """One call of validate."""
 
-    def __init__(self, scratch: Store, report: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        scratch: Store,
+        report: Callable[[str, int], None],
+        *,
+        delimiter: str | None,
+        encoding: str | None,
+    ) -> None:
         self._scratch = scratch
+        self._spelled = {"delimiter": delimiter, "encoding": encoding}
         self._report = report
         self._logbook = Logbook(who="validate")
         self._problems: list[SeqbatchError] = []
@@ -92,15 +104,16 @@ class Validating:
         return self._finished()
 
     def _units(self, prepared: Prepared, units: Any, outcomes: Any) -> None:
-        rows = _count(units)
+        rows = _count(units, self._spelled)
         name = prepared.now.name
         assigned = self._trying(self._assign, _with_room(prepared, rows), units)
         if assigned is not None:
             sizes = prepared.now.sizes
             over = 0 if prepared.now.spec.grid.calendar else max(rows - sizes[0], 0)
             self._found = replace(
-                self._found, units=assigned.assigned, warnings=assigned.warnings, left_over=over
-            )
+                self._found, units=assigned.assigned, warnings=assigned.warnings, left_over=over,
+                read_as=assigned.read_as,
+            )  # fmt: skip
         if outcomes is None:
             return
         if assigned is None:
@@ -116,7 +129,7 @@ class Validating:
         return assign(
             self._scratch, prepared.now.name, self._logbook, units, out=None, partial=False,
             draw=False, rest=None, file_format=None, out_format=None, force=False,
-            report=self._report,
+            report=self._report, **self._spelled,
         )  # fmt: skip
 
     def _ids_alone(self, prepared: Prepared, units: Any, rows: int) -> str:
@@ -136,7 +149,7 @@ class Validating:
     def _record(self, name: str, outcomes: Any) -> Recorded:
         return record(
             self._scratch, name, self._logbook, outcomes, correct=False, why="", file_format=None,
-            report=self._report,
+            report=self._report, **self._spelled,
         )  # fmt: skip
 
     def _trying(self, call: Callable[..., Any], *args: Any) -> Any:
@@ -153,10 +166,10 @@ class Validating:
         )
 
 
-def _count(units: Any) -> int:
+def _count(units: Any, spelled: Mapping[str, str | None]) -> int:
     """Return how many rows a file has, 0 where it cannot be read: assign then says why."""
     try:
-        with source(units) as opened:
+        with source(units, **spelled) as opened:
             return sum(batch.num_rows for batch in opened.batches(opened.columns()[:1]))
     except SeqbatchError:
         return 0
@@ -179,6 +192,8 @@ def validate(
     *,
     scratch: Store,
     existing: Store | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     report: Callable[[str, int], None] = lambda _doing, _rows: None,
 ) -> Validated:
     """Say what create, assign and record would say of a spec and files, and keep nothing.
@@ -192,10 +207,13 @@ def validate(
         An empty store that is thrown away afterwards.
     existing
         The store in which the campaign is to be created: its name must be free there.
+    delimiter, encoding
+        How CSV files are spelled, both of them; found in each where None.
     report
         Called now and then with what is being done and the rows done.
     """
     for what, given in (("units", units), ("outcomes", outcomes)):
         if isinstance(given, str) and given == "-":
             raise InvalidArgumentError(what, "a file, since it is read more than once", "-")
-    return Validating(scratch, report).run(spec, units, outcomes, existing=existing)
+    validating = Validating(scratch, report, delimiter=delimiter, encoding=encoding)
+    return validating.run(spec, units, outcomes, existing=existing)

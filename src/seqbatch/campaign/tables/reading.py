@@ -249,6 +249,7 @@ class Source:
             if number == 0:
                 fits[0] = False
             self._note_ragged(found, fits, width=len(header), header=number == 0)
+            self._refuse_nameless(found, fits, header)
             firsts = found.firsts[:-1][fits]
             self._note_lines(read, found.lines[fits])
             read += len(firsts)
@@ -265,6 +266,19 @@ class Source:
                 raise DelimitedError(
                     f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
                 )
+
+    def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
+        """Refuse values without a name above them; only a first column, a frame's index, may."""
+        for place in (place for place, name in enumerate(header) if place and not name):
+            cells = found.firsts[:-1][fits] + place
+            filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
+            for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
+                if text.strip():
+                    reason = (
+                        f"column {place + 1} has the value {text[:40]!r} and no name in the header "
+                        "(there may be two headers). Keep one, with a name for every column"
+                    )
+                    raise self.invalid([(int(found.lines[fits][row]), "", reason)])
 
     def _note_lines(self, read: int, lines: Integers) -> None:
         """Keep where lines run ahead of rows; mostly they do so by the header alone."""

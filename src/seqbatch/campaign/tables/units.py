@@ -20,6 +20,7 @@ from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import joined, parted, read_ids
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.campaign.tables.sizes import text_bytes
+from seqbatch.campaign.tables.totals import is_total, refusal
 from seqbatch.core.arrays import Integers
 
 NOTHING = "nothing was assigned"
@@ -73,6 +74,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         problems, start = Problems(), 0
         prints: list[Integers] = []
         alike: list[Integers] = []
+        last = None
         for batch in source.batches(file_columns(encoder)):
             batch = _with_ids(batch, encoder, start, problems)
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
@@ -86,7 +88,9 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             with pa.ipc.new_stream(spool, given.schema) as writer:
                 writer.write_table(given)
             start += len(ids)
+            last = batch.slice(len(ids) - 1)
             report(start)
+        _refuse_totals(last, encoder, start, problems)
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
@@ -142,6 +146,17 @@ def _refuse_unfit_ids(
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
     problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
+
+
+def _refuse_totals(last: Any, encoder: Encoder, rows: int, problems: Problems) -> None:
+    """Refuse a last row that holds totals."""
+    if rows < 2:
+        return
+    [cells] = last.to_pylist()
+    unit, *_ = encoder.unit_columns
+    others = [cell for name, cell in cells.items() if name not in (unit, encoder.unit)]
+    if is_total(str(cells[unit]), others):
+        problems.add(rows - 1, unit, {0: refusal(str(cells[unit]))})
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:

@@ -69,8 +69,8 @@ def _plain(event: Any) -> dict[str, Any]:
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
     yield _nobody(now)
-    parts = len(now.spec.parts)
-    known = Ledger.of(reader.outcome_chunks(), parts=parts).known(at_event=now.sequence)
+    chunks = reader.outcome_chunks(until_event=now.sequence)
+    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
     names = [action.name for action in now.actions]
     for chunk in reader.unit_chunks(given=True):
         if chunk.event > now.sequence:

@@ -161,7 +161,7 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 def _status(reader: Reader, now: Situation) -> Status:
     parts, reward = len(now.spec.parts), now.spec.reward
-    known = Ledger.of(reader.outcome_chunks(), parts=parts).known(at_event=now.sequence)
+    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence), parts=parts).known()
     sums: dict[int, _Sums] = {}
     metrics = MetricSums(now.spec.metrics, len(now.actions))
     made = []

@@ -8,11 +8,11 @@ that agree to `ROUNDING` are told in a note, and are no damage.
 Records are read one chunk at a time, so that memory does not grow with the campaign.
 """
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,9 @@ from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.sealing import Seal, broken
+from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.core.arrays import Integers
 
-#: Differences of one kind that are named one by one.
-NAMED = 20
 #: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
 ROUNDING = 1e-9
 
@@ -114,6 +113,9 @@ class _Verifying:
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._absent = StoredAbsences()
         self._units = self._outcomes = self._states = 0
+        # The events that came with a new state, and the state after one of them.
+        self._turns = [e.sequence for e in self._events if e.kind in ("create", "close", "amend")]
+        self._state: tuple[int, Any] | None = None
         # The highest lot of every event that drew its units.
         self._drawn: dict[int, int] = {}
 
@@ -265,16 +267,28 @@ class _Verifying:
             if numbers[row] < 0:
                 problem = "is not in the index"
             self._find(chunk.event, f"unit {units[row]!r}", problem)
-        state = self._reader.last_state(before_event=chunk.event)
-        if not self._usable or state is None or chunk.event > len(self._events):
+        if not self._usable or chunk.event > len(self._events):
             return
         now = self._after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units)
-        again = decide(now, now.made_policy(), unpack_state(state.content, now), given, drawn)
-        self._compare(chunk, now, units, stored, again)
+        if (known := self._known(now)) is not None:
+            again = decide(now, now.made_policy(), known, given, drawn)
+            self._compare(chunk, now, units, stored, again)
+
+    def _known(self, now: Situation) -> Any:
+        """Return what the policy knew, None where it is not on record.
+
+        Only closing and amending change it: one state is kept, as units come in order.
+        """
+        turn = self._turns[bisect(self._turns, now.sequence) - 1]
+        if self._state is None or self._state[0] != turn:
+            record = self._reader.last_state(before_event=now.sequence + 1)
+            found = None if record is None else unpack_state(record.content, now)
+            self._state = turn, found
+        return self._state[1]
 
     def _lots(self, event: int, now: Situation, units: list[str]) -> None:
         """Draw the units of an event again; who else was on the list is not on record."""
@@ -321,26 +335,8 @@ class _Verifying:
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""
-        numbers, outcomes, ids = self._reader.index_sizes()
-        if numbers != self._units:
-            index = list(self._reader.number_index())
-            strange = (unit for unit, number in index if not self._assigned(unit, number))
-            for unit in islice(strange, NAMED):
-                self._find(0, f"unit {unit!r}", "is in the index but was never assigned")
-        if outcomes != self._outcomes:
-            self._find(0, "outcomes", f"{outcomes:,} are indexed, {self._outcomes:,} were recorded")
-        if ids > self._outcomes:
-            self._find(0, "outcome ids", f"{ids:,} are indexed, {self._outcomes:,} were recorded")
-
-    def _assigned(self, unit: str, number: int) -> bool:
-        if not 0 <= number < self._units:
-            return False
-        extent = self._reader.extent_of(number)
-        [chunk] = self._reader.unit_chunks(given=True, chunks=[extent.chunk])
-        units = self._guard(chunk.event, f"unit chunk {chunk.chunk}", lambda: unpack(chunk.given))
-        place = number - extent.first
-        known = units is not None and place < units.num_rows
-        return known and bool(units.column(0)[place].as_py() == unit)
+        for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
+            self._find(0, place, problem)
 
     def _estimate(self, event: Event) -> None:
         """Compute a state again from the rows, and compare it with the stored one."""
@@ -348,13 +344,13 @@ class _Verifying:
         if stored is None or stored.event != event.sequence:
             self._find(event.sequence, "state", "is missing")
             return
+        # Before first, then after: what is asked for in order is not folded twice.
+        state = self._closed(event) if event.kind == "close" else None
         now = self._after(event.sequence)
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
-        elif event.kind == "close":
-            state = self._closed(event)
-        else:
-            known = Ledger.of(self._reader.outcome_chunks()).known(at_event=event.sequence)
+        elif event.kind == "amend":
+            known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
             state = relearned(now, self._reader, known, waves=now.wave - 1)
         apart = agreement(state, unpack_state(stored.content, now))
         if 0 < apart < ROUNDING:

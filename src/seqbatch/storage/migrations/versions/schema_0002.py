@@ -134,9 +134,11 @@ def upgrade() -> None:
         column("hash", text),
         sa.PrimaryKeyConstraint("campaign"),
     )
-    # A unit's chunk is found by its number, and what is new by the events since the last state. And
-    # with every event SQLite looks for rows that waited for it: without an index, in all of them.
+    # A unit's chunk is found by its number, a wave's chunks by the wave, and what is new by the
+    # events since the last state. And with every event SQLite looks for rows that waited for it:
+    # without an index, in all of them.
     op.create_index("unit_chunks_first", "unit_chunks", ["campaign", "first"])
+    op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave", "chunk"])
     op.create_index("unit_chunks_event", "unit_chunks", ["campaign", "event"])
     op.create_index("outcome_chunks_event", "outcome_chunks", ["campaign", "event"])
     for statement in _sqlite_rules() if sqlite else _postgres_rules():

@@ -1,0 +1,86 @@
+"""Rows of a file that are no units: totals, a second header, units of measure below the header."""
+
+import re
+
+import numpy as np
+import pyarrow.compute as pc
+
+from seqbatch.campaign.design.looking import Column
+from seqbatch.campaign.design.names import unlikely_id
+from seqbatch.campaign.tables.reading import Problem, Source
+from seqbatch.campaign.tables.totals import is_total, refusal
+
+#: So many ids may be missing, or this share of them, before a column is taken for something else.
+FEW, SHARE = 2, 0.01
+#: Columns of numbers that must begin with a word before a row is taken for a second header.
+LEAST = 2
+#: A number, an amount, a date or a time: digits, marks, and three letters at most.
+NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
+
+
+def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
+    """Return what is wrong with rows that cannot be units, by the places they have in the file."""
+    rows = [*_second_header(columns), *_totals(columns), *_without_ids(columns)]
+    places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
+    return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
+
+
+def _cell(column: Column, row: int) -> str:
+    code = int(column.codes[row])
+    return "" if code < 0 else str(column.values[code].as_py())
+
+
+def _second_header(columns: list[Column]) -> list[Problem]:
+    """Return the first row where it has words in every column that has numbers below."""
+    words = []
+    for column in columns:
+        if column.is_text and column.rows > 2 and _is_number_below(column):
+            first = _cell(column, 0)
+            if not first or re.search(r"\d", first):
+                return []
+            words.append(first)
+    if len(words) < LEAST:
+        return []
+    said = ", ".join(repr(word[:40]) for word in words[:3])
+    reason = (
+        f"seems to be a second header, or units of measure: {said} in columns that are numbers "
+        "below. Keep one header; or where it is a unit, leave the cells of missing numbers empty"
+    )
+    return [(0, "", reason)]
+
+
+def _is_number_below(column: Column) -> bool:
+    """Say whether all values of a column but the first row's are numbers, and there are some."""
+    first = int(column.codes[0])
+    others = np.arange(column.distinct) != (first if first >= 0 else -1)
+    texts = column.texts.filter(others)
+    # The first ones tell of most columns: all of a long one are looked at where they are numbers.
+    return bool(len(texts)) and all(
+        pc.all(pc.match_substring_regex(part, NUMBER)).as_py() for part in (texts[:100], texts)
+    )
+
+
+def _totals(columns: list[Column]) -> list[Problem]:
+    """Return the last row where an id of it is a word for totals."""
+    last = columns[0].rows - 1
+    for column in columns:
+        unit = _cell(column, last)
+        named = column is columns[0] or unlikely_id(column.name) < 2
+        others = (_cell(other, last) for other in columns if other is not column)
+        if named and last > 0 and is_total(unit, others):
+            return [(last, column.name, refusal(unit))]
+    return []
+
+
+def _without_ids(columns: list[Column]) -> list[Problem]:
+    """Return rows without an id where all others have one of their own, in a column named so."""
+    named = [column for column in columns if unlikely_id(column.name) < 2]
+    if any(column.distinct == column.rows for column in named):
+        return []
+    for column in named:
+        few = column.empty <= max(FEW, SHARE * column.rows) and column.empty < column.rows / 2
+        if few and column.empty == column.missing and column.distinct == column.present > 1:
+            gone = np.flatnonzero(column.codes < 0).tolist()
+            reason = "the id is missing; give the unit one, or delete the row if it is none"
+            return [(row, column.name, reason) for row in gone]
+    return []

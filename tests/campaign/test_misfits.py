@@ -1,0 +1,144 @@
+"""Rows that are no units are named, and ordinary rows are never taken for such."""
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.design.template import first_spec
+from seqbatch.errors import InvalidFileError
+from seqbatch.storage import open_store
+
+SPEC = {
+    "name": "spring",
+    "unit": "customer",
+    "actions": ["none", "mail"],
+    "grid": {"sizes": [100]},
+    "reward": {"column": "visit"},
+    "features": {
+        "numeric": {"orders": "raw"},
+        "categorical": {"city": {"hash": 4, "missing": "level"}},
+    },
+}
+
+
+def proposed(tmp_path, text):
+    path = tmp_path / "units.csv"
+    path.write_text(text, encoding="utf-8")
+    return first_spec(path).draft
+
+
+def refusal(tmp_path, text):
+    with pytest.raises(InvalidFileError) as raised:
+        proposed(tmp_path, text)
+    return raised.value.problems
+
+
+def rows(*more, header="customer,orders,city"):
+    return "\n".join([header, "a,3,Oslo", "b,3,Rome", "c,5,Oslo", *more]) + "\n"
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    store = open_store(tmp_path / "campaigns.db")
+    yield Campaign.create(SPEC, store=store)
+    store.close()
+
+
+@pytest.mark.parametrize("word", ["Total", "SUMME", "gesamt", "Grand  total", "Total: Account"])
+@pytest.mark.parametrize("city", ["", "--", "n/a"])
+def test_totals_are_named_by_init_and_by_assign(tmp_path, campaign, word, city):
+    text = rows(f"{word},11,{city}")
+    [(line, column, reason)] = refusal(tmp_path, text)
+    assert (line, column) == (5, "customer")
+    assert "row of totals" in reason
+    with pytest.raises(InvalidFileError, match="line 5, column 'customer': seems to be a row of"):
+        campaign.assign(tmp_path / "units.csv")
+    assert campaign.situation().assigned == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rows("Total,11,Oslo"),
+        rows("total,11,", "d,4,Rome"),
+        rows("Totality,11,"),
+        rows("Summer,11,"),
+        "customer,orders,city\nTotal,11,\n",
+    ],
+    ids=["has a city", "is not the last row", "begins like one", "begins like sum", "is alone"],
+)
+def test_an_ordinary_row_is_no_total(tmp_path, campaign, text):
+    assert proposed(tmp_path, text).unit == ("customer",)
+    assert campaign.assign(tmp_path / "units.csv").assigned == len(text.splitlines()) - 1
+
+
+def test_totals_of_a_table_in_memory_are_named(campaign):
+    frame = pl.DataFrame({"customer": ["a", "Total"], "orders": [3.0, 3.0], "city": [None, None]})
+    with pytest.raises(InvalidFileError, match="row 2, column 'customer': seems to be a row of"):
+        campaign.assign(frame)
+
+
+def test_a_second_header_is_named(tmp_path):
+    text = "one,two,three\nid,orders,spend\na,3,1.50 EUR\nb,4,2024-01-03\n"
+    [(line, column, reason)] = refusal(tmp_path, text)
+    assert (line, column) == (2, "")
+    assert "second header" in reason
+    assert "'orders', 'spend'" in reason
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["x,unknown,4", "x,,unknown", "x,NA,unknown", "x,3,4", "x,m2,kg"],
+)
+def test_an_odd_first_row_is_no_header(tmp_path, first):
+    draft = proposed(tmp_path, f"id,orders,spend\n{first}\na,3,1\nb,4,1\nc,5,2\n")
+    assert draft.rows == 4
+
+
+def test_few_missing_ids_are_named_by_their_lines(tmp_path):
+    text = rows(",11,", ",9,Rome").replace("b,3,Rome", '"b\nb",3,Rome')
+    problems = refusal(tmp_path, text)
+    assert [(line, column) for line, column, _ in problems] == [(6, "customer"), (7, "customer")]
+    assert all("the id is missing" in reason for _, _, reason in problems)
+
+
+def test_another_column_may_hold_the_ids(tmp_path):
+    text = "login,client_id,orders\nann,7,3\nbob,,3\neve,9,3\n"
+    assert refusal(tmp_path, text)[0][:2] == (3, "client_id")
+    draft = proposed(tmp_path, text.replace("login", "user_key"))
+    assert draft.unit == ("user_key",)
+    # So many are missing that the column says something else of units.
+    text = "login,client_id,orders\n" + "".join(f"u{n},{n or ''},3\n" for n in (0, 0, 0, 4, 5))
+    with pytest.raises(InvalidFileError, match="no column of text or whole numbers"):
+        proposed(tmp_path, text)
+    text = "login,client_id,orders\n" + "".join(f"u{n},{n if n > 3 else ''},3\n" for n in range(6))
+    assert proposed(tmp_path, text).unit == ("login",)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("visits,customer,week\n3,a,1\n9,a,2\n1,b,1\n4,b,2\n", ("customer", "week")),
+        ("visits,customer_id\n3,9\n9,7\n1,8\n", ("customer_id",)),
+        ("visits,plan\n3,x\n9,x\n1,y\n", ("visits",)),
+        ("visits,handle,customer_type\n3,x,1\n9,z,1\n1,y,2\n", ("handle",)),
+    ],
+)
+def test_a_count_is_no_id_where_a_name_says_id(tmp_path, text, unit):
+    assert proposed(tmp_path, text).unit == unit
+
+
+def test_a_count_is_not_taken_for_the_ids_of_repeated_customers(tmp_path):
+    with pytest.raises(InvalidFileError, match="no column of text or whole numbers"):
+        proposed(tmp_path, "visits,customer,plan\n3,a,x\n9,a,x\n1,b,x\n4,b,y\n")
+
+
+def test_values_without_a_name_are_refused(tmp_path, campaign):
+    path = tmp_path / "units.csv"
+    path.write_text("customer,orders,city,\na,3,x,\nb,4,x, \n", encoding="utf-8")
+    assert campaign.assign(path).assigned == 2
+    path.write_text('customer,orders,city,\nc,3,x,\nd,4,x,"y"\n', encoding="utf-8")
+    with pytest.raises(InvalidFileError, match=r"line 3: column 4 has the value 'y' and no name"):
+        campaign.assign(path)
+    path.write_text(",customer,orders,city\n0,c,3,x\n1,d,4,x\n", encoding="utf-8")
+    assert campaign.assign(path).assigned == 2
