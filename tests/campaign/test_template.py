@@ -1,5 +1,6 @@
 """What `init` proposes for files as people have them, and that the proposal accepts its file."""
 
+import math
 import tomllib
 from datetime import UTC, date, datetime
 
@@ -396,3 +397,8 @@ def test_sizes_by_a_plan(tmp_path):
     assert "2 waves, as asked for: " in made.text
     with pytest.raises(SeqbatchError, match="units"):
         first_spec(path, Choices(plan=True, units_in_all=3))
+
+
+def test_numbers_that_are_not_finite_are_no_reason_to_stop():
+    table = pa.table({"id": ["a", "b", "c"], "x": [1.0, math.inf, 3.0], "y": [2.0, 2.0, 5.0]})
+    assert list(parse_spec(starting_spec(table)).features.numeric) == ["y"]

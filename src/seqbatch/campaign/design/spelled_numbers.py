@@ -142,6 +142,8 @@ def in_words(example: str) -> str:
 def _examples(texts: pa.Array) -> Iterator[str]:
     """Yield the formats that may fit, by the signs that are in the texts; plain numbers first."""
     yield ""
+    if not pa.types.is_string(texts.type):
+        return  # numbers that are not plain, such as infinity, are spelled in no other way
     beside = currencies(texts[:FEW])
     if len(beside) > 1 or len(beside := currencies(texts)) > 1:
         return
