@@ -17,6 +17,8 @@ from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
+from seqbatch.campaign.views.finding_out import findings
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.next_step import Step, next_step
 from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
@@ -160,6 +162,17 @@ class Campaign:
     def status(self, *, at_event: int | None = None) -> Status:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
+
+    @naming_damage
+    def findings(self, *, level: float = 0.95) -> Findings:
+        """Return what was learned so far, with intervals that hold after adaptive waves.
+
+        Parameters
+        ----------
+        level
+            The coverage of the intervals.
+        """
+        return findings(self.store, self.name, level=level)
 
     @naming_damage
     def next_step(self) -> Step:
