@@ -9,7 +9,7 @@ from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
-from seqbatch.campaign.steps.amending import abort, amend
+from seqbatch.campaign.steps.amending import abort, amend, go_on
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
@@ -454,6 +454,11 @@ class Campaign:
             after=after,
             force=force,
         )
+
+    @naming_damage
+    def go_on(self, *, reason: str) -> Event:
+        """Go on although the rule declared in `[stopping]` says to stop."""
+        return go_on(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:

@@ -208,11 +208,22 @@ def _spelled(value: object) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def logged(reader: Reader, now: Situation, *, segments: Sequence[str] = ()) -> Logged:
-    """Return a campaign as inference takes it: its closed waves, and the last of an aborted one."""
-    count = now.wave - 1
-    if now.aborted and now.units[-1]:
-        count = now.wave
-    waves = [wave for wave in range(1, count + 1) if wave not in now.skipped]
-    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence)
-    return Logged(reader, now, known, tuple(waves), tuple(segments))
+def logged(
+    reader: Reader, now: Situation, *, segments: Sequence[str] = (), closing: bool = False
+) -> Logged:
+    """Return a campaign as inference takes it: its closed waves, and the last of an aborted one.
+
+    Parameters
+    ----------
+    reader, now
+        Where the campaign is, and where it stands.
+    segments
+        The columns whose values are segments.
+    closing
+        Whether the open wave is being closed by the next event, and counts with what that adds.
+    """
+    counts = closing or (now.aborted and now.units[-1] > 0)
+    waves = range(1, now.wave + 1 if counts else now.wave)
+    used = tuple(wave for wave in waves if wave not in now.skipped)
+    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence + closing)
+    return Logged(reader, now, known, used, tuple(segments))

@@ -112,7 +112,7 @@ def look(data: Logged, events: Sequence[Event]) -> LookTaken | None:
         All events before it is closed.
     """
     rule = data.now.spec.stopping
-    if rule.rule == "none" or not data.waves:
+    if rule.rule == "none" or data.now.wave not in data.waves:
         return None
     others = range(1, len(data.order))
     summaries = summarise(data.each_wave, contrasts=[Lift(place) for place in others])
@@ -173,12 +173,15 @@ def _judged(
     rule = now.spec.stopping
     shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
     others = len(now.actions) - 1
+    tested: dict[str, int] = {}
     while still := [one for one in asked if one.action not in shown]:
         strongest = max(still, key=lambda one: one.statistic)
         if strongest.statistic < _bound(now, strongest, others - len(shown)):
             break
+        tested[strongest.action] = others - len(shown)
         shown[strongest.action] = wave
-    rows = tuple(_row(now, one, max(others - len(shown), 1), shown) for one in asked)
+    open_ones = max(others - len(shown), 1)
+    rows = tuple(_row(now, one, tested.get(one.action, open_ones), shown) for one in asked)
     return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows), rows)
 
 

@@ -9,13 +9,9 @@ import numpy as np
 
 from seqbatch.campaign.deciding.balance import SMALL
 from seqbatch.campaign.deciding.logged import Logged, logged
-from seqbatch.campaign.deciding.pooling_plan import (
-    PlannedWave,
-    information,
-    planned,
-    planned_waves,
-)
+from seqbatch.campaign.deciding.pooling_plan import PlannedWave, planned_waves
 from seqbatch.campaign.deciding.stopping import looks_taken
+from seqbatch.campaign.deciding.stopping_words import inflated
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store
@@ -26,9 +22,8 @@ from seqbatch.campaign.views.for_whom import declared_segments, drifts, next_rul
 from seqbatch.campaign.views.measure import Measure
 from seqbatch.campaign.views.quality import quality
 from seqbatch.core import arguments
-from seqbatch.inference import Declared, GainOverRandom, WaveSummary, error_of_looks, summarise
+from seqbatch.inference import Declared, GainOverRandom, WaveSummary, summarise
 from seqbatch.inference.contrasts import all_contrasts
-from seqbatch.inference.intervals import quantile
 from seqbatch.inference.model import Evidence
 from seqbatch.inference.moments import Moments
 
@@ -75,16 +70,12 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
 
 def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:
     rule = now.spec.stopping
-    inflated = None
-    if rule.rule == "none" and len(now.closes) > 1:
-        times = sorted(set(information(planned(now).shares)[: len(now.closes)]))
-        inflated = error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
     return StoppingAnswer(
         rule=rule.rule,
         alpha=rule.alpha,
         looks=looks_taken(events),
-        gone_on={event.payload["wave"]: event.why for event in events if event.kind == "go on"},
-        inflated=inflated,
+        gone_on={event.payload["wave"]: event.why for event in events if event.kind == "continue"},
+        inflated=inflated(now, waves=len(now.closes)),
     )
 
 

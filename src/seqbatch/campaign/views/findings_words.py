@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.deciding.stopping import LookTaken
+from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.views.measure import percent
-from seqbatch.display import cell, counted, number
+from seqbatch.display import cell, counted
 from seqbatch.inference import Interval
 from seqbatch.inference.pooling import ENOUGH
 
@@ -101,30 +101,6 @@ def _stopping(found: "Findings") -> list[str]:
     if stopping.looks:
         return [look_text(stopping.looks[-1])]
     return [inflation_text(stopping.inflated, stopping.alpha)] if stopping.inflated else []
-
-
-def look_text(look: LookTaken) -> str:
-    """Say where the boundary is, where the statistic is, and what the rule says."""
-    places = "; ".join(
-        f"{one.action} {number(one.statistic, 3)} "
-        f"(boundary {'none yet' if one.boundary is None else number(one.boundary, 3)}"
-        + ("" if one.futility is None else f", futility {number(one.futility, 3)}")
-        + ")"
-        for one in look.actions
-    )
-    return (
-        f"The declared rule ({look.rule}, alpha {look.alpha:g}) after wave {look.wave}: "
-        f"{look.verdict}. Statistics: {places or 'none'}."
-    )
-
-
-def inflation_text(inflated: float, alpha: float) -> str:
-    """Say what looking after every wave costs where no rule was declared."""
-    return (
-        "No stopping rule was declared: stopping at the first wave after which a single test "
-        f"speaks at {percent(alpha)} would err in {percent(round(inflated, 3))} of campaigns in "
-        "which nothing differs."
-    )
 
 
 def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
