@@ -5,11 +5,12 @@ from seqbatch.campaign.steps.assigning import Assigned
 from seqbatch.campaign.steps.closing import Closed
 from seqbatch.campaign.steps.recording import Recorded
 from seqbatch.campaign.steps.validating import Validated, validate
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.sealing import Seal
 from seqbatch.campaign.views.status import Status
 from seqbatch.campaign.views.verifying import Verified
 
 __all__ = [
-    "Assigned", "Campaign", "Closed", "Recorded", "Seal", "Status", "Validated", "Verified",
-    "validate",
+    "Assigned", "Campaign", "Closed", "Findings", "Recorded", "Seal", "Status", "Validated",
+    "Verified", "validate",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
-from seqbatch.campaign.steps.amending import abort, amend
+from seqbatch.campaign.steps.amending import abort, amend, go_on
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
@@ -17,6 +17,8 @@ from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
+from seqbatch.campaign.views.finding_out import findings
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.next_step import Step, next_step
 from seqbatch.campaign.views.report import require_page, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
@@ -160,6 +162,17 @@ class Campaign:
     def status(self, *, at_event: int | None = None) -> Status:
         """Return where the campaign stands, or stood right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
+
+    @naming_damage
+    def findings(self, *, level: float = 0.95) -> Findings:
+        """Return what was learned so far, with intervals that hold after adaptive waves.
+
+        Parameters
+        ----------
+        level
+            The coverage of the intervals.
+        """
+        return findings(self.store, self.name, level=level)
 
     @naming_damage
     def next_step(self) -> Step:
@@ -455,6 +468,11 @@ class Campaign:
             after=after,
             force=force,
         )
+
+    @naming_damage
+    def go_on(self, *, reason: str) -> Event:
+        """Go on although the rule declared in `[stopping]` says to stop."""
+        return go_on(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:

@@ -307,6 +307,7 @@ def close(
 
 
 def _show_closed(result: "Closed") -> None:
+    from seqbatch.campaign.deciding.stopping_words import look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations
 
     rows: list[list[Any]] = []
@@ -337,6 +338,8 @@ def _show_closed(result: "Closed") -> None:
         say(f"{result.replaced:,} late outcomes replaced what absent units had counted as.")
     if result.corrected:
         say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
+    if result.stopping is not None:
+        say(look_text(result.stopping))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")
@@ -501,6 +504,31 @@ def _action(text: str) -> dict[str, Any]:
         return {"name": name, "features": {key: float(value) for key, value in pairs}}
     except ValueError:
         raise InvalidArgumentError("add", "NAME or NAME:feature=number,...", repr(text)) from None
+
+
+@app.command("continue")
+def go_on(
+    name: Name,
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Go on although the declared stopping rule says to stop.
+
+    Example: seqbatch campaign continue spring --reason "the second goal needs more data"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.go_on(reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(event), "next": then})
+    else:
+        say(
+            f'Campaign {name} goes on against "{event.payload["against"]}" '
+            f"(event {event.sequence})."
+        )
+        say_next(then)
 
 
 @app.command()

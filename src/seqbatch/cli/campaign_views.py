@@ -46,6 +46,33 @@ def status(
     say_next(then)
 
 
+@app.command()
+def findings(
+    name: Name,
+    level: Annotated[float, typer.Option(help="The coverage of the intervals.")] = 0.95,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Say what was learned: what works, by how much, how sure that is, what to run next.
+
+    Example: seqbatch campaign findings spring
+    """
+    with opened(name, store, None, as_json) as campaign:
+        found = campaign.findings(level=level)
+    if as_json:
+        dump(found.plain())
+        return
+    from seqbatch.campaign.views.findings_words import basis, remarks
+
+    for sentence in found.sentences:
+        say(sentence)
+    say(basis(found))
+    for table in found.tables():
+        show(table)
+    for remark in remarks(found):
+        say(remark)
+
+
 @app.command("list")
 def list_campaigns(
     deleted: Annotated[

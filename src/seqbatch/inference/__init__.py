@@ -22,6 +22,7 @@ from seqbatch.inference.exchange import (
 from seqbatch.inference.found_splits import FoundSplits, strongest_splits
 from seqbatch.inference.futility import futility_boundaries
 from seqbatch.inference.holm import group_sequential_holm, holm
+from seqbatch.inference.inflation import error_of_looks
 from seqbatch.inference.intervals import Interval
 from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.naive import naive_lift
@@ -64,6 +65,7 @@ __all__ = [
     "detectable_lift",
     "drift",
     "dunnett_critical",
+    "error_of_looks",
     "estimate_wave",
     "evaluate",
     "futility_boundaries",

@@ -112,20 +112,28 @@ class Gain:
 
 @dataclass(frozen=True)
 class GainOverRandom:
-    """How much the campaign as run brought over assigning every unit uniformly at random."""
+    """How much the campaign as run brought over assigning every unit uniformly at random.
 
+    Among all actions, or some.
+    """
+
+    among: tuple[int, ...] | None = None
     arms: ClassVar[int] = 1
     name: ClassVar[str] = "gain of the run over random assignment"
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return V_i less the mean of G_i(a) over actions."""
-        random: Floats = scores.mean(axis=1)
+        random: Floats = self._some(scores).mean(axis=1)
         return as_run(scores, probabilities) - random
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""
-        total: Floats = _inverse(probabilities).sum(axis=1) / probabilities.shape[1] ** 2
+        inverse = _inverse(self._some(probabilities))
+        total: Floats = inverse.sum(axis=1) / inverse.shape[1] ** 2
         return total
+
+    def _some(self, columns: Floats) -> Floats:
+        return columns if self.among is None else columns[:, list(self.among)]
 
 
 def all_contrasts(actions: int) -> tuple[Contrast, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from seqbatch.campaign.design.features import Features
+from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import (
     MOST_ACTIONS,
     MOST_METRICS,
@@ -68,6 +68,29 @@ class Grid(Part):
         return self
 
 
+class Stopping(Part):
+    """When to stop early, declared before the first unit: for success, and for futility.
+
+    `alpha` is the two-sided error of all looks together.
+    """
+
+    rule: Literal["obrien-fleming", "pocock", "none"] = "none"
+    alpha: Number = Field(default=0.05, gt=0, le=0.5)
+    futility: bool = False
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> "Stopping":
+        if self.futility and self.rule == "none":
+            raise ValueError('futility needs a rule: "obrien-fleming" or "pocock"')
+        return self
+
+
+class Reported(Part):
+    """What findings and reports tell apart: columns whose values are segments."""
+
+    segments: tuple[Name, ...] = Field(default=(), max_length=MOST_METRICS)
+
+
 class PolicyChoice(Part):
     """A policy by its name, and its parameters."""
 
@@ -97,6 +120,8 @@ class Spec(Part):
     outcome: Name | None = None
     grid: Grid
     policy: PolicyChoice | None = None
+    stopping: Stopping = Stopping()
+    report: Reported = Reported()
     randomised: Share = 0.0
     floor: Number = Field(default=0.0, ge=0)
     required_outcomes: Share = 0.9
@@ -131,7 +156,20 @@ class Spec(Part):
                 "in start = 2026-03-01"
             )
         self._check_columns(names)
+        self._check_segments()
         return self
+
+    def _check_segments(self) -> None:
+        """Refuse segments by columns that have no levels."""
+        distinct(self.report.segments, "report.segments")
+        kinds = self.features.categorical.items()
+        levels = [name for name, kind in kinds if not isinstance(kind, Hashed)]
+        known = [*levels, *self.features.boolean]
+        if unknown := [name for name in self.report.segments if name not in known]:
+            raise ValueError(
+                f"report.segments must be categories with levels or booleans among the features "
+                f"({', '.join(known) or 'there are none'}); received {', '.join(unknown)}"
+            )
 
     def _check_columns(self, actions: list[str]) -> None:
         """Refuse columns that would be mistaken for one another."""

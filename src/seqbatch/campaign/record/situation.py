@@ -61,6 +61,9 @@ class Situation:
         Assignments in closed waves, as wave and event, whose units had more time left then.
     clipped
         How many values of each column were moved to a bound so far.
+    stop
+        What the declared rule said when the last wave was closed, where that is to stop and nobody
+        has decided to go on.
     """
 
     spec: Spec
@@ -83,6 +86,7 @@ class Situation:
     wait: str | None = None
     waiting: tuple[tuple[int, int], ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
+    stop: str = ""
 
     @property
     def name(self) -> str:
@@ -190,6 +194,15 @@ class Situation:
                 "amend, or create a new campaign."
             )
 
+    def require_no_stop(self) -> None:
+        """Refuse to assign units where the declared rule says to stop."""
+        if self.stop:
+            raise CampaignStateError(
+                f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
+                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign, or say why it "
+                "goes on all the same: seqbatch campaign continue (in Python go_on), with a reason."
+            )
+
 
 def situation(events: Sequence[Event]) -> Situation:
     """Fold events, in their order, into where the campaign stands."""
@@ -263,7 +276,10 @@ def _after(now: Situation, event: Event) -> Situation:
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
                 waiting=_waiting(payload.get("waiting", ())),
+                stop=_stop(payload.get("stopping")),
             )
+        case "continue":
+            return replace(now, stop="")
         case "amend":
             return amended(now, payload)
         case "abort":
@@ -275,6 +291,12 @@ def _clipped(now: Situation, event: Event) -> dict[str, int]:
     """Return how many values of each column were clipped, those of one more event among them."""
     more = event.counts.get("clipped", {})
     return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
+
+
+def _stop(look: dict[str, Any] | None) -> str:
+    """Return what a look says, where that is to stop."""
+    verdict = "" if look is None else str(look["verdict"])
+    return verdict if verdict.startswith("stop") else ""
 
 
 def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:

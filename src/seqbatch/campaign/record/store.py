@@ -41,7 +41,7 @@ class Event:
     sequence
         Its number in the campaign, from 1: the only order there is.
     kind
-        create, assign, record, close, amend or abort.
+        create, assign, record, close, continue, amend or abort.
     at
         When, in UTC, as the clock of the machine said.
     who, why

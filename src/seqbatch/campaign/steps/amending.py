@@ -105,6 +105,16 @@ class Amending:
             )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
+    def go_on(self, *, why: str) -> Event:
+        """Go on although the declared rule says to stop."""
+        if not self.now.stop:
+            raise CampaignStateError(
+                f"campaign {self.now.name}: no declared rule says to stop; there is nothing to go "
+                "on against."
+            )
+        payload = {"wave": self.now.wave - 1, "against": self.now.stop}
+        return self._write("continue", why, payload, [])
+
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
         return self._logbook.write(
             self._change,
@@ -263,6 +273,13 @@ def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
+
+
+def go_on(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """Go on against the declared rule, in one transaction."""
+    require_reason(why)
+    with store.change(name) as change:
+        return Amending(change, logbook).go_on(why=why)
 
 
 def _finite(absent: float) -> float:

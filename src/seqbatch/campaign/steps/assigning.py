@@ -233,6 +233,7 @@ class Assigning:
         )
 
     def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
+        self.now.require_no_stop()
         if self._state is None:
             self._state = unpack_state(self._record.content, self.now)
         if len(fresh) < len(units):

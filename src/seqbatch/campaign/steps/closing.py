@@ -10,12 +10,16 @@ import numpy as np
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
 from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
+from seqbatch.campaign.deciding.logged import logged
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.stopping import LookTaken, look
+from seqbatch.campaign.deciding.stopping_words import inflated, inflation_text
 from seqbatch.campaign.deciding.tally import Tally, tally
 from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger, absences
+from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.features.frozen import Learned
@@ -58,6 +62,8 @@ class Closed:
         What an absent unit counts as (None where none are counted), and the reward's unit.
     metrics
         The wave's metrics by action, with their guardrails.
+    stopping
+        What the declared rule says; None where none was declared, or all outcomes are equal.
     notes
         What there is to say about the estimate.
     event, hash
@@ -79,6 +85,7 @@ class Closed:
     absent_value: float | None
     unit: str | None
     metrics: tuple[MetricRow, ...]
+    stopping: LookTaken | None
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -102,6 +109,7 @@ class Closed:
             absent_value=payload["absent_value"],
             unit=payload["unit"],
             metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
+            stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -236,6 +244,9 @@ class Closing:
         absent = self._keep_absent(gone)
         everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
         state = closed(learner, before, change, everyone)
+        stopping = None
+        if now.spec.stopping.rule != "none":
+            stopping = look(logged(change, learner, closing=True), change.events())
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
         )
@@ -255,11 +266,13 @@ class Closing:
             payload={
                 **told,
                 "late": late,
+                "stopping": None if stopping is None else stopping.plain(),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
                     *notes(learner, state),
                     *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),
+                    *_inflation(now),
                 ],
             },
             rows=[*absent, saved.hash],
@@ -305,6 +318,12 @@ class Closing:
             lambda: (unpack(chunk.given) for chunk in self._change.unit_chunks(given=True)),
             units=self.now.units[0],
         )
+
+
+def _inflation(now: Situation) -> list[str]:
+    """Say what looking after this wave, as after those before, costs without a rule."""
+    error = inflated(now, waves=now.wave)
+    return [] if error is None else [inflation_text(error, now.spec.stopping.alpha)]
 
 
 def _clipped(learned: Learned | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def next_step(store: Store, name: str) -> Step:
 
 
 def _next(reader: Reader, now: Situation) -> Step:
-    if now.condition != "open":
+    if now.condition != "open" or now.stop:
         return "report"
     units = now.units[now.wave - 1]
     # Calendar waves have no size: once there are units, their outcomes are awaited.

@@ -38,6 +38,7 @@ from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.sealing import Seal, broken
+from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.core.arrays import Integers
 
@@ -377,6 +378,9 @@ class _Verifying:
         assert before is not None
         after = self._after(event.sequence)
         learner = replace(now, learned=after.learned, skipped=after.skipped)
+        events = self._events[: event.sequence - 1]
+        if problem := wrong_look(self._reader, learner, events, event):
+            self._find(event.sequence, "stopping", problem)
         news = News.since(self._reader, now, before.event)
         skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
         gone = absentees(self._reader, now, news.fresh, at=at, skip=skip)

@@ -1,0 +1,229 @@
+"""A campaign's units as inference takes them, wave by wave and chunk by chunk.
+
+The first action is the one that others are compared with, and outcomes are such that more is
+better. Columns are those of the model, standardised by the first wave; a column that was constant
+there is left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.tables.assignments import Decided, widened
+from seqbatch.campaign.tables.columns import decoded
+from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.numeric import NumericFeature
+from seqbatch.campaign.tables.ids import id_columns
+from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.inference import Rows
+from seqbatch.inference.moments import Moments
+
+#: Rows of so many bytes are kept between passes; more than that are read and encoded again.
+KEPT = 128 * 1024**2
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The model's columns: those that varied in the first wave, and how they are standardised.
+
+    Parameters
+    ----------
+    names
+        Of the columns, the constant's first.
+    places
+        Where they are among the encoder's.
+    mean, spread
+        What is subtracted from the encoder's numbers, and by what they are divided.
+    scales
+        How the encoder itself had scaled a column of a file: what it subtracted, and divided by.
+    """
+
+    names: tuple[str, ...]
+    places: Integers
+    mean: Floats
+    spread: Floats
+    scales: tuple[tuple[float, float], ...]
+
+    def standardised(self, encoded: Floats) -> Floats:
+        """Return the columns with the constant first."""
+        made = np.ones((len(encoded), 1 + len(self.places)))
+        made[:, 1:] = (encoded[:, self.places] - self.mean) / self.spread
+        return made
+
+    def own_value(self, column: int, value: float) -> float:
+        """Return a standardised number of a column as the file has it, the constant being 0."""
+        mean, sd = self.scales[column - 1]
+        return mean + sd * float(self.mean[column - 1] + self.spread[column - 1] * value)
+
+
+def _scale(encoder: Encoder, column: str) -> tuple[float, float]:
+    part = encoder.parts.get(column)
+    frozen = part.number.frozen if isinstance(part, NumericFeature) else None
+    return (0.0, 1.0) if frozen is None else (frozen.mean, frozen.sd)
+
+
+@dataclass(eq=False)
+class Logged:
+    """All that inference needs of a campaign.
+
+    Parameters
+    ----------
+    reader
+        Where units and outcomes are.
+    now
+        Where the campaign stands, what the first wave taught included.
+    known
+        The newest outcome of each unit, absent ones included.
+    waves
+        The waves that count.
+    segments
+        The columns whose values are segments.
+    """
+
+    reader: Reader
+    now: Situation
+    known: Ledger
+    waves: tuple[int, ...]
+    segments: tuple[str, ...] = ()
+    _kept: dict[int, Rows] = field(default_factory=dict)
+    _room: int = KEPT
+    _clusters: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of all actions, the one that others are compared with first."""
+        names = [action.name for action in self.now.actions]
+        control = self.now.spec.control
+        first = 0 if control is None else names.index(control)
+        return (first, *(number for number in range(len(names)) if number != first))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The model's columns, by a pass over the first wave that counts."""
+        encoder = self.now.encoder()
+        moments: Moments | None = None
+        for chunk in self._chunks(self.waves[0]):
+            piece = Moments.of(encoder.encode(unpack(chunk.given)))
+            moments = piece if moments is None else moments.merge(piece)
+        assert moments is not None
+        spread = np.sqrt(moments.variance)
+        # Sums of a column that is constant may differ from it in the last digits.
+        places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
+        names = encoder.names
+        return Columns(
+            names=("intercept", *(names[place] for place in places)),
+            places=places,
+            mean=moments.mean[places],
+            spread=spread[places],
+            scales=tuple(_scale(encoder, names[place]) for place in places),
+        )
+
+    @property
+    def each_wave(self) -> list["WaveRows"]:
+        """The waves, each to be gone through as often as needed."""
+        return [WaveRows(self, wave) for wave in self.waves]
+
+    def _chunks(self, wave: int) -> Iterator[UnitChunk]:
+        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
+        return self.reader.unit_chunks(given=True, chunks=chunks)
+
+    def rows_of(self, wave: int) -> Iterator[Rows]:
+        """Yield a wave's units chunk by chunk."""
+        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
+        for number in chunks:
+            if number in self._kept:
+                yield self._kept[number]
+                continue
+            for chunk in self.reader.unit_chunks(given=True, chunks=[number]):
+                made = self._made(chunk)
+                size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
+                if size <= self._room:
+                    self._room -= size
+                    self._kept[number] = made
+                yield made
+
+    def _made(self, chunk: UnitChunk) -> Rows:
+        now, given = self.now, unpack(chunk.given)
+        decided = widened(Decided.of(unpack(chunk.decided)), len(now.actions))
+        here = self.known.within(chunk.first, chunk.first + chunk.count)
+        places = here.numbers - chunk.first
+        outcomes = np.full(chunk.count, np.nan)
+        rewards = now.rewards(here.values, decided.actions[places])
+        outcomes[places] = now.spec.reward.sign * rewards
+        place_of = np.empty(len(self.order), dtype=np.int64)
+        place_of[list(self.order)] = np.arange(len(self.order))
+        return Rows(
+            features=self.columns.standardised(now.encoder().encode(given)),
+            actions=place_of[decided.actions],
+            probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
+            outcomes=outcomes,
+            clusters=self._cluster_numbers(given),
+            groups=_groups(given, self.segments),
+        )
+
+    def _cluster_numbers(self, given: pa.Table) -> Integers | None:
+        """Return the clusters of some units as numbers, in the order in which they were met."""
+        spec = self.now.spec
+        if spec.cluster is None or spec.unit == (spec.cluster,):
+            return None
+        if spec.cluster in spec.unit:
+            column = id_columns(given.column(0).to_pylist(), spec.unit)[spec.cluster]
+        else:
+            column = given.column(spec.cluster)
+        met = self._clusters
+        numbers = [met.setdefault(name, len(met)) for name in column.to_pylist()]
+        return np.array(numbers, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class WaveRows:
+    """The units of one wave, which can be gone through as often as needed."""
+
+    logged: Logged
+    wave: int
+
+    def __iter__(self) -> Iterator[Rows]:
+        return self.logged.rows_of(self.wave)
+
+
+def _groups(given: pa.Table, segments: Sequence[str]) -> dict[str, AnyArray]:
+    """Return the declared segments of some units, as text."""
+    plain = decoded(given.select(list(segments)))
+    return {
+        name: np.array(
+            ["missing" if value is None else _spelled(value) for value in plain[name].to_pylist()]
+        )
+        for name in segments
+    }
+
+
+def _spelled(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def logged(
+    reader: Reader, now: Situation, *, segments: Sequence[str] = (), closing: bool = False
+) -> Logged:
+    """Return a campaign as inference takes it: its closed waves, and the last of an aborted one.
+
+    Parameters
+    ----------
+    reader, now
+        Where the campaign is, and where it stands.
+    segments
+        The columns whose values are segments.
+    closing
+        Whether the open wave is being closed by the next event, and counts with what that adds.
+    """
+    counts = closing or (now.aborted and now.units[-1] > 0)
+    waves = range(1, now.wave + 1 if counts else now.wave)
+    used = tuple(wave for wave in waves if wave not in now.skipped)
+    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence + closing)
+    return Logged(reader, now, known, used, tuple(segments))

@@ -1,0 +1,113 @@
+"""How much of the variance each wave of a campaign may contribute, by what was fixed in advance.
+
+As planned at creation, while nothing of the plan was changed. Where the calendar decides, and after
+an amendment, a wave's share is set by its units and their probabilities, as they were assigned:
+by anything but its outcomes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from seqbatch.campaign.record.situation import Situation, history
+from seqbatch.campaign.record.store import Event
+from seqbatch.inference import PlanOfShares, WaveSummary, plan_of_shares, share_when_assigned
+from seqbatch.inference.contrasts import Contrast
+
+#: Where nothing keeps the probabilities of actions up, waves are planned as if this did.
+LEAST = 0.001
+
+
+@dataclass(frozen=True)
+class PlannedWave:
+    """What was fixed of a wave before its outcomes.
+
+    Parameters
+    ----------
+    share
+        Its share of the variance by the plan at creation; None where that no longer holds.
+    rest
+        The sum of n/D over the waves that were still planned after it, D being that of one action.
+    active
+        The numbers of the actions that were given.
+    """
+
+    share: float | None
+    rest: float
+    active: tuple[int, ...]
+
+
+def planned(then: Situation) -> PlanOfShares:
+    """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
+    actions = max(len(then.active), 2)
+    uniform, floor = then.spec.randomised, then.floor
+    if then.policy["kind"] == "UniformRandom":
+        uniform = 1.0
+    uniform += (1 - uniform) * float(then.policy.get("epsilon", 0.0))
+    if uniform / actions + (1 - uniform) * floor < LEAST:
+        uniform, floor = 0.0, LEAST
+    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
+    return plan_of_shares(then.sizes, actions=actions, randomised=uniform, floor=floor, policy=kind)
+
+
+def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
+    """Return what was fixed of each wave so far, the open one included."""
+    found: list[PlannedWave] = []
+    created: Situation | None = None
+    before: Situation | None = None
+    for then in history(events):
+        created = created or then
+        if before is not None and then.wave > before.wave:
+            found.append(_wave(created, before))
+        before = then
+    assert created is not None
+    assert before is not None
+    return (*found, _wave(created, before)) if not before.finished else tuple(found)
+
+
+def _wave(created: Situation, then: Situation) -> PlannedWave:
+    plan, place = planned(then), then.wave - 1
+    same = (then.sizes, then.floor, then.active) == (created.sizes, created.floor, created.active)
+    information = [size / cost for size, cost in zip(plan.sizes, plan.costs, strict=True)]
+    return PlannedWave(
+        share=plan.shares[place] if same and not then.spec.grid.calendar else None,
+        rest=sum(information[place + 1 :]),
+        active=then.active,
+    )
+
+
+def shares_of(
+    contrast: Contrast, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave]
+) -> tuple[float, ...]:
+    """Return the share of each wave for a contrast; they add up to 1 when all waves are in.
+
+    Parameters
+    ----------
+    contrast
+        A mean or a lift.
+    summaries, waves
+        The waves that count, and what was fixed of each.
+    """
+    shares: list[float] = []
+    for summary, wave in zip(summaries, waves, strict=True):
+        if wave.share is not None:
+            shares.append(wave.share)
+            continue
+        units = summary.overall.units
+        cost = float(summary.overall.costs[summary.place(contrast)] / units)
+        usable = np.isfinite(cost) and sum(shares) < 1
+        shares.append(
+            share_when_assigned(
+                spent=shares, units=units, cost=cost, planned_rest=wave.rest / contrast.arms
+            )
+            if usable
+            else 0.0
+        )
+    return tuple(shares)
+
+
+def information(shares: Sequence[float]) -> tuple[float, ...]:
+    """Return the fraction of the information that is in after each wave, at most 1."""
+    return tuple(min(total, 1.0) for total in accumulate(shares))

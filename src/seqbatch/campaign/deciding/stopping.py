@@ -1,0 +1,228 @@
+"""Whether to stop: what the rule that was declared at creation says when a wave is closed.
+
+Every action is compared with the control, by group-sequential Holm: of h actions not yet shown to
+be better each is tested with boundaries at alpha / h, and whoever is shown leaves its part to the
+others. Statistics are such that more is better, whatever the direction of the reward.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from math import isfinite
+from typing import Any
+
+from seqbatch.campaign.deciding.logged import Logged
+from seqbatch.campaign.deciding.pooling_plan import (
+    PlannedWave,
+    information,
+    planned,
+    planned_waves,
+    shares_of,
+)
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Event
+from seqbatch.inference import (
+    Interval,
+    Lift,
+    WaveSummary,
+    boundaries,
+    futility_boundaries,
+    pool,
+    summarise,
+)
+from seqbatch.inference.looks import repeated, standardised
+
+SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
+ON, END = "go on", "planned end, nothing shown"
+#: The chance of success, at the effect that a campaign is for, that bounds for futility leave.
+POWER = 0.9
+
+
+@dataclass(frozen=True)
+class ActionLook:
+    """One action against the control, at one look.
+
+    Parameters
+    ----------
+    action
+        Its name.
+    information
+        The fraction of the information that is in.
+    statistic
+        The pooled lift over its error, on the scale of a standard normal; more is better.
+    boundary, futility
+        Where success begins (and, mirrored, harm), None where no statistic would do; and below
+        which it is not worth going on, None where that was not declared.
+    low, high
+        The repeated interval of the lift, in the reward's own sign; None where it is unbounded.
+    shown
+        The wave after which it was shown to be better than the control, None so far.
+    """
+
+    action: str
+    information: float
+    statistic: float
+    boundary: float | None
+    futility: float | None
+    low: float | None
+    high: float | None
+    shown: int | None
+
+
+@dataclass(frozen=True)
+class LookTaken:
+    """A look after a wave: rule, two-sided alpha, what the rule says, and every action."""
+
+    wave: int
+    rule: str
+    alpha: float
+    verdict: str
+    actions: tuple[ActionLook, ...]
+
+    @property
+    def stops(self) -> bool:
+        """Whether the rule says to stop."""
+        return self.verdict in (SUCCESS, HARM, FUTILITY)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**asdict(self), "actions": [asdict(action) for action in self.actions]}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "LookTaken":
+        """Return the look of plain values."""
+        actions = tuple(ActionLook(**action) for action in plain["actions"])
+        return cls(**{**plain, "actions": actions})
+
+
+def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
+    """Return the looks that were taken when waves were closed."""
+    closes = [event.payload for event in events if event.kind == "close"]
+    return tuple(LookTaken.of(found) for one in closes if (found := one.get("stopping")))
+
+
+def look(data: Logged, events: Sequence[Event]) -> LookTaken | None:
+    """Look after the last wave of the data; None where no rule was declared or nothing is to see.
+
+    Parameters
+    ----------
+    data
+        The waves, the one that is being closed included.
+    events
+        All events before it is closed.
+    """
+    rule = data.now.spec.stopping
+    if rule.rule == "none" or data.now.wave not in data.waves:
+        return None
+    others = range(1, len(data.order))
+    summaries = summarise(data.each_wave, contrasts=[Lift(place) for place in others])
+    # While all outcomes are equal there is no look, and nothing is spent.
+    if summaries[-1].evidence.all_equal:
+        return None
+    before = looks_taken(events)
+    fixed = planned_waves(events)
+    waves = [fixed[wave - 1] for wave in data.waves]
+    asked = [_Asked.of(data, summaries, waves, place, before) for place in others]
+    return _judged(data.now, data.waves[-1], [one for one in asked if one is not None], before)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One action's part of a look: its statistic, and the information at all looks."""
+
+    action: str
+    pooled: Interval
+    times: tuple[float, ...]
+    to_come: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        data: Logged,
+        summaries: Sequence[WaveSummary],
+        waves: Sequence[PlannedWave],
+        place: int,
+        before: Sequence[LookTaken],
+    ) -> "_Asked | None":
+        contrast = Lift(place)
+        shares = shares_of(contrast, summaries, waves)
+        pooled = pool(summaries, contrast, shares)
+        if not pooled.known or not pooled.error:
+            return None
+        at = dict(zip(data.waves, information(shares), strict=True))
+        looked = sorted({at[one.wave] for one in before if one.wave in at} | {at[data.waves[-1]]})
+        times = tuple(time for time in looked if time > 0)
+        name = data.now.actions[data.order[place]].name
+        return cls(name, pooled, times, _to_come(data.now, times[-1])) if times else None
+
+    @property
+    def statistic(self) -> float:
+        return standardised(self.pooled)
+
+
+def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
+    """Return the information at the looks to come: what is left, by the sizes still planned."""
+    plan = planned(now)
+    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
+    return tuple(spent + (1 - spent) * part / sum(parts) for part in accumulate(parts))
+
+
+def _judged(
+    now: Situation, wave: int, asked: Sequence[_Asked], before: Sequence[LookTaken]
+) -> LookTaken:
+    rule = now.spec.stopping
+    shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
+    others = len(now.actions) - 1
+    tested: dict[str, int] = {}
+    while still := [one for one in asked if one.action not in shown]:
+        strongest = max(still, key=lambda one: one.statistic)
+        if strongest.statistic < _bound(now, strongest, others - len(shown)):
+            break
+        tested[strongest.action] = others - len(shown)
+        shown[strongest.action] = wave
+    open_ones = max(others - len(shown), 1)
+    rows = tuple(_row(now, one, tested.get(one.action, open_ones), shown) for one in asked)
+    return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows), rows)
+
+
+def _bound(now: Situation, one: _Asked, share: int) -> float:
+    rule = now.spec.stopping
+    return boundaries(one.times, rule=rule.rule, alpha=rule.alpha / 2 / share)[-1]
+
+
+def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> ActionLook:
+    rule, bound = now.spec.stopping, _bound(now, one, share)
+    futility = None
+    if rule.futility:
+        times, alpha = (*one.times, *one.to_come), rule.alpha / 2 / share
+        bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
+        futility = _finite(bounds[len(one.times) - 1])
+    around = repeated(one.pooled, bound, level=1 - rule.alpha)
+    ends = sorted(now.spec.reward.sign * end for end in (around.low, around.high))
+    return ActionLook(
+        action=one.action,
+        information=one.times[-1],
+        statistic=one.statistic,
+        boundary=_finite(bound),
+        futility=futility,
+        low=_finite(ends[0]),
+        high=_finite(ends[1]),
+        shown=shown.get(one.action),
+    )
+
+
+def _verdict(now: Situation, rows: Sequence[ActionLook]) -> str:
+    if any(row.shown is not None for row in rows):
+        return SUCCESS
+    if rows and all(row.boundary is not None and row.statistic <= -row.boundary for row in rows):
+        return HARM
+    if now.wave >= len(now.sizes):
+        return END
+    tried = [row for row in rows if row.futility is not None]
+    if tried and len(tried) == len(rows) and all(r.statistic < (r.futility or 0.0) for r in tried):
+        return FUTILITY
+    return ON
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

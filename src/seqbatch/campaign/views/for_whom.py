@@ -1,0 +1,130 @@
+"""For whom: the rule to run next, declared segments, splits that were found, and drift."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqbatch.campaign.views.findings import DriftAnswer, RuleAnswer, SegmentAnswer, SplitAnswer
+from seqbatch.inference import (
+    Declared,
+    Lift,
+    Mean,
+    WaveSummary,
+    drift,
+    estimate_wave,
+    judge_next_rule,
+    strongest_splits,
+    within_segments,
+)
+from seqbatch.inference.segments import adjusted_p_values
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.views.answers import Asking
+    from seqbatch.inference.summary import Missing
+
+
+def next_rule(asking: "Asking") -> RuleAnswer | None:
+    """Return the rule to run next among the actions that are still given."""
+    last = _among_active(asking)
+    if not last.evidence.statistics.count.any():
+        return None
+    made = judge_next_rule(asking.data.each_wave[-1], last, level=asking.level)
+    about = f"gain of the rule to run next over {asking.names[0]} for everybody"
+    return RuleAnswer(
+        gain=asking.own(made.gain, about),
+        supported=made.supported,
+        shares=dict(zip(asking.names, made.shares, strict=True)),
+        columns=asking.data.columns.names,
+        coefficients={
+            name: tuple((asking.sign * own).tolist())
+            for name, own, known in zip(
+                asking.names, made.rule.coefficients, made.rule.known, strict=True
+            )
+            if known
+        },
+    )
+
+
+def _among_active(asking: "Asking") -> WaveSummary:
+    """Return the last summary without the outcomes of retired actions: no rule may give them."""
+    last, data = asking.summaries[-1], asking.data
+    active = np.array([number not in data.now.retired for number in data.order])
+    statistics = last.evidence.statistics
+    kept = replace(statistics, count=np.where(active, statistics.count, 0))
+    return replace(last, evidence=replace(last.evidence, statistics=kept))
+
+
+def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
+    """Return every lift within every declared segment, corrected for how many there are."""
+    partitions = [Declared(name) for name in asking.data.segments]
+    found = [
+        (place, one)
+        for place in range(1, len(asking.names))
+        for one in within_segments(
+            asking.summaries,
+            Lift(place),
+            asking.shares(Lift(place)),
+            partitions,
+            level=asking.level,
+        ).findings
+    ]
+    adjusted = adjusted_p_values([one.interval for _, one in found])
+    return tuple(
+        SegmentAnswer(
+            action=asking.names[place],
+            by=one.partition,
+            segment=str(one.segment),
+            interval=asking.own(one.interval, asking.lift_name(place)),
+            adjusted_p=p,
+        )
+        for (place, one), p in zip(found, adjusted, strict=True)
+    )
+
+
+def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
+    """Return the splits that the first wave suggests for its strongest action, judged later."""
+    first = {
+        place: made.estimate
+        for place in range(1, len(asking.names))
+        if (made := estimate_wave(asking.summaries[0], Lift(place))) is not None
+    }
+    if not first:
+        return ()
+    place = max(first, key=lambda one: first[one])
+    columns = asking.data.columns
+    judged = strongest_splits(
+        asking.data.each_wave,
+        Lift(place),
+        asking.shares(Lift(place)),
+        labels=columns.names,
+        level=asking.level,
+        missing=missing,
+    )
+    about = asking.lift_name(place)
+    return tuple(
+        SplitAnswer(
+            action=asking.names[place],
+            column=columns.names[one.split.column],
+            threshold=columns.own_value(one.split.column, one.split.threshold),
+            above=asking.own(one.above, f"{about}, above"),
+            below=asking.own(one.below, f"{about}, below"),
+            difference=asking.own(one.difference, f"{about}, above less below"),
+            adjusted_p=one.adjusted_p,
+        )
+        for one in judged.splits
+    )
+
+
+def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
+    """Return tests that means, lifts and features are the same in all waves."""
+    columns = asking.data.columns.names
+    made = drift(asking.summaries, asking.shares(Mean(0)), labels=columns)
+    named = {Mean(a).name: f"mean of {name}" for a, name in enumerate(asking.names)}
+    named |= {Lift(a).name: asking.lift_name(a) for a in range(1, len(asking.names))}
+    outcomes = [("outcome", named[one.about], one) for one in made.outcomes]
+    features = [("feature", one.about, one) for one in made.features]
+    return tuple(
+        DriftAnswer(kind=kind, about=about, statistic=one.statistic, p=one.p_value)
+        for kind, about, one in outcomes + features
+    )
