@@ -225,5 +225,6 @@ def logged(
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
     used = tuple(wave for wave in waves if wave not in now.skipped)
-    known = Ledger.of(reader.outcome_chunks()).known(at_event=now.sequence + closing)
+    until = now.sequence + int(closing)
+    known = Ledger.of(reader.outcome_chunks(until_event=until)).known()
     return Logged(reader, now, known, used, tuple(segments))
