@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import nan, sqrt
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,9 +188,7 @@ class Coverage:
             _bounded(
                 few, (POOLED,), "the other cells", "pooled lifts cover at least 92%", low=0.92
             ),
-            _bounded(
-                enough, others, where, "means, value, gains, all lifts: at least 92%", low=0.92
-            ),
+            *(_bounded(enough, (one,), where, f"{one}: at least 92%", low=0.92) for one in others),
             _bounded(enough, (NEXT_RULE,), where, "the rule to run next: at least 91%", low=0.91),
             _bounded(
                 table, (OVER_BEST, ANYTIME), "all cells", "built to be safe: at least 94%", low=0.94
@@ -264,10 +263,12 @@ def _bounded(
     pick = max if low < 0 else min
     name, worst = pick(found, key=lambda one: one[1].value, default=("none", Estimate(nan, nan, 1)))
     word = "highest" if low < 0 else "lowest"
+    cells_asked = len(found) // len(quantities)
+    middle = median(one.value for _, one in found) if found else nan
     return Claim(
         where,
         text,
-        f"{counted(len(set(table['cell'])), 'cell')}; {word} {worst.shown(3)}: {name}",
+        f"{counted(cells_asked, 'cell')}, median {middle:.3f}; {word} {worst.shown(3)}: {name}",
         all_of(one.within(low, high, of=len(found)) for _, one in found) if found else None,
     )
 
