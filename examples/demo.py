@@ -39,6 +39,7 @@ required_outcomes = 0.25    # a replay knows the outcome of about one customer i
 
 [reward]
 column = "visit"
+unit = "visits"
 range = [0, 1]
 
 [features.numeric]
