@@ -186,9 +186,7 @@ def test_more_rows_than_there_may_be_are_refused(campaign, tmp_path, monkeypatch
 def test_long_cells_and_ids_are_named(campaign):
     frame = units(3)
     long = frame.with_columns(city=pl.Series(["a", "x" * 10_001, "b"]))
-    with pytest.raises(
-        InvalidFileError, match=r"row 2, column 'city': .* 10,000 bytes; .* 10,001"
-    ):
+    with pytest.raises(InvalidFileError, match=r"row 2, column 'city': .* 10,000 bytes; .* 10,001"):
         campaign.assign(long)
     long = frame.with_columns(id=pl.Series(["a", "é" * 501, "b"]))
     with pytest.raises(InvalidFileError, match=r"row 2, column 'id': .* 1,000 bytes; .* 1,002"):

@@ -100,7 +100,7 @@ def _stopping(found: "Findings") -> list[str]:
     stopping = found.stopping
     if stopping.looks:
         return [look_text(stopping.looks[-1])]
-    return [inflation_text(stopping.inflated, stopping.alpha)] if stopping.inflated else []
+    return [inflation_text(stopping.inflated)] if stopping.inflated else []
 
 
 def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
