@@ -79,9 +79,9 @@ def ask(url: str) -> None:
             unpack(chunk.decided)
     reading = time.perf_counter() - start
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     found = campaign.findings()
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
         json.dumps(
@@ -89,6 +89,7 @@ def ask(url: str) -> None:
                 "units": found.units,
                 "reading": reading,
                 "findings": seconds,
+                "cpu": cpu,
                 "before_mb": before / 1024,
                 "peak_mb": peak / 1024,
                 "sentence": found.sentences[0],
@@ -107,7 +108,8 @@ def main() -> None:
             told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             ratio = told["findings"] / told["reading"]
             print(
-                f"{told['units']:>9,} units: findings {told['findings']:.1f} s, {ratio:.1f} times "
+                f"{told['units']:>9,} units: findings {told['findings']:.1f} s ({told['cpu']:.1f} s of CPU), "
+                f"{ratio:.0f} times "
                 f"one pass of reading ({told['reading']:.1f} s); peak memory "
                 f"{told['peak_mb']:,.0f} MB (before: {told['before_mb']:,.0f} MB)"
             )
