@@ -107,8 +107,9 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.findings", url]
             told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             ratio = told["findings"] / told["reading"]
+            cpu = f"{told['cpu']:.1f} s of CPU"
             print(
-                f"{told['units']:>9,} units: findings {told['findings']:.1f} s ({told['cpu']:.1f} s of CPU), "
+                f"{told['units']:>9,} units: findings {told['findings']:.1f} s ({cpu}), "
                 f"{ratio:.0f} times "
                 f"one pass of reading ({told['reading']:.1f} s); peak memory "
                 f"{told['peak_mb']:,.0f} MB (before: {told['before_mb']:,.0f} MB)"
