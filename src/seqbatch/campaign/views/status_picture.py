@@ -8,7 +8,7 @@ from seqbatch.pictures import COLOURS
 if TYPE_CHECKING:
     import altair as alt
 
-    from seqbatch.campaign.views.status import ActionRow, Status
+    from seqbatch.campaign.views.status import Status
 
 
 def picture(status: "Status") -> "alt.HConcatChart":
@@ -24,8 +24,6 @@ def picture(status: "Status") -> "alt.HConcatChart":
             "place": names.index(visible(row.action)),
             "units": row.units,
             "mean": row.weighted,
-            "low": _moved(row, -1.96),
-            "high": _moved(row, 1.96),
         }
         for row in status.actions
     ]
@@ -50,8 +48,6 @@ def picture(status: "Status") -> "alt.HConcatChart":
     place = alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("action:N", sort=names)
     seen = base.transform_filter("isValid(datum.mean)")
-    sure = seen.transform_filter("isValid(datum.low)")
-    spread = sure.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
@@ -59,7 +55,7 @@ def picture(status: "Status") -> "alt.HConcatChart":
     )
     chart: alt.HConcatChart = alt.hconcat(
         shares.properties(width=240, height=280, title="Who got what"),
-        (spread + means).properties(width=360, height=280, title="What came back"),
+        means.properties(width=360, height=280, title="What came back"),
     )
     return chart
 
@@ -67,10 +63,4 @@ def picture(status: "Status") -> "alt.HConcatChart":
 def _axis(status: "Status") -> str:
     """Name the numbers of the second picture, with their unit."""
     unit = "" if status.unit is None else f" ({visible(status.unit)})"
-    return f"weighted mean outcome ± 1.96 se{unit}"
-
-
-def _moved(row: "ActionRow", errors: float) -> float | None:
-    if row.weighted is None or row.error is None:
-        return None
-    return row.weighted + errors * row.error
+    return f"weighted mean outcome{unit}"

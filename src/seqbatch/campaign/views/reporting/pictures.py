@@ -69,7 +69,9 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
     place = alt.X("low:Q", title=visible(title), scale=scale, axis=_axis(tickCount=6, grid=False))
     lines = base.mark_rule(strokeWidth=2.5, yOffset=10, color=INK).encode(x=place, x2="high:Q")
     ends = [
-        base.mark_tick(size=12, thickness=2.5, yOffset=10, color=INK).encode(x=f"{end}:Q")
+        base.mark_tick(size=12, thickness=2.5, yOffset=10, opacity=1, color=INK).encode(
+            x=f"{end}:Q"
+        )
         for end in ("low", "high")
     ]
     points = [
