@@ -152,7 +152,7 @@ def stopping(of: Material) -> Section:
     elif found.rule != "none":
         parts.append(f"The declared rule ({found.rule}) has not been applied yet: no look so far.")
     elif found.inflated is not None:
-        parts.append(inflation_text(found.inflated, found.alpha))
+        parts.append(inflation_text(found.inflated))
     else:
         parts.append("No rule for stopping early was declared.")
     if found.gone_on:
