@@ -159,7 +159,7 @@ figure {{ margin: 1rem 0; max-width: 40rem }}
 figure img {{ width: 100% }}
 figcaption {{ font-size: 0.9rem }}
 nav {{ padding: 0.75rem 1rem; background: var(--soft); line-height: 2 }}
-nav a {{ margin-right: 1rem; white-space: nowrap }}
+nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
 .first > p:first-of-type {{ font-size: 1.25rem; line-height: 1.4 }}
 @media (max-width: 30rem) {{ body {{ margin: 1rem auto; font-size: 15px }} }}
 @media screen and (prefers-color-scheme: dark) {{
@@ -171,7 +171,7 @@ nav a {{ margin-right: 1rem; white-space: nowrap }}
   body {{ font-size: 10.5pt; max-width: none; margin: 0; padding: 0 }}
   table {{ display: table; font-size: 8.5pt }}
   thead {{ display: table-header-group }}
-  tr, figure, li {{ break-inside: avoid }}
+  table, tr, figure, li {{ break-inside: avoid }}
   h2, h3, caption {{ break-after: avoid }}
   figure {{ max-width: 13cm }}
   nav {{ display: none }}

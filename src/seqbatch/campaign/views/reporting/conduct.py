@@ -14,6 +14,11 @@ from seqbatch.campaign.views.words import events_table, what_was_done
 from seqbatch.display import Table, cell, counted
 from seqbatch.policies.registry import text
 
+#: How policies that learn nothing choose.
+CHOSEN = {
+    "UniformRandom": "every action is equally likely in every wave.",
+    "FixedAction": "everybody gets the same action, but for units assigned at random.",
+}
 #: How many events a page lists; of longer histories the first and the last.
 MOST_EVENTS = 60
 
@@ -48,10 +53,8 @@ def _planned(of: Material) -> Iterator[str]:
     else:
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         yield f"{counted(len(now.sizes), 'wave')} of {sizes} {measure.of}s."
-    yield (
-        f"How actions are chosen: {text(now.policy)}. The first wave is for learning; later waves "
-        "give each unit more often what the outcomes so far speak for."
-    )
+    usual = "later waves give each unit more often what the outcomes so far speak for."
+    yield f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} ({text(now.policy)})"
     yield (
         f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance of an "
         f"action: {percent(now.floor)}."
@@ -133,7 +136,7 @@ def allocation(of: Material) -> Section:
     picture = Picture(
         lambda: shares(given),
         f"Share of each action by wave. {told}.",
-        "The share of a wave that got each action: the darker, the more.",
+        "The share of a wave that got each action: the stronger the colour, the more.",
     )
     return Section("allocation", "Who got which action", [picture, table])
 

@@ -118,11 +118,9 @@ def what_to_do(of: Material) -> list[str]:
         )
     elif of.now.condition == "open":
         said.append(_go_on(of))
-    if not found.known or found.all_equal:
-        if of.now.condition != "open":
-            said.append("Nothing can be recommended from this campaign.")
-        return said
-    return [*said, *recommended(found, ended=of.now.condition != "open" or bool(of.now.stop))]
+    if found.known and not found.all_equal:
+        said += recommended(found, ended=of.now.condition != "open" or bool(of.now.stop))
+    return said or ["Nothing can be recommended from this campaign."]
 
 
 def _go_on(of: Material) -> str:
@@ -163,7 +161,7 @@ def _finer(found: Findings, best: Answer) -> list[str]:
         return []
     gain = measure.amount(rule.gain.estimate, rule.gain.error)
     lead = (
-        f"Giving each {measure.of} what fits it best ({', '.join(given)}) is expected to bring "
+        f"Giving each {measure.of} what fits best ({', '.join(given)}) is expected to bring "
         f"{gain} than {found.control} for everybody ({measure.between(rule.gain)}, approximate)"
     )
     worst = rule.gain.low if measure.direction == "max" else -rule.gain.high

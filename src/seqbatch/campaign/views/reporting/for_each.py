@@ -33,7 +33,7 @@ def who_gets_what(of: Material) -> Section:
         sure = [one for one in of.found.splits if one.adjusted_p < 1 - of.found.level]
         parts.append(
             f"Of {len(of.found.splits)} differences between units that the first wave suggested, "
-            f"{len(sure) or 'none'} {'is' if len(sure) == 1 else 'are'} clear in the later waves."
+            f"{len(sure) or 'none'} {'is' if len(sure) < 2 else 'are'} clear in the later waves."
         )
     return Section("who", title, [*parts, *placed(of.found)["who"]])
 
