@@ -307,7 +307,7 @@ def close(
 
 
 def _show_closed(result: "Closed") -> None:
-    from seqbatch.campaign.deciding.stopping_words import look_text
+    from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations
 
     rows: list[list[Any]] = []
@@ -340,6 +340,8 @@ def _show_closed(result: "Closed") -> None:
         say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
     if result.stopping is not None:
         say(look_text(result.stopping))
+    if result.inflated is not None:
+        say(inflation_text(result.inflated))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")

@@ -172,7 +172,7 @@ def _sides(
     level: float,
 ) -> tuple[Interval, Interval, Interval]:
     """Return the contrast above and below, and the difference."""
-    parts: list[tuple[Split, Any]] = [(split, "above"), (split, "below")]
+    parts: list[tuple[Split, Any]] = [(split, True), (split, False)]
     above, below = (pool(summaries, contrast, shares, level=level, segment=part) for part in parts)
     return above, below, difference(above, below, f"{contrast.name}, {split.name}, against below")
 

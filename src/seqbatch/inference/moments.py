@@ -44,10 +44,8 @@ class Moments:
         mean = columns.mean(axis=0)
         away = columns - mean
         squares = away * away
-        second, fourth = (
-            np.einsum("ij,ij->j", squares, one) for one in (np.ones_like(away), squares)
-        )
-        return cls(len(columns), mean, second, np.einsum("ij,ij->j", squares, away), fourth)
+        third, fourth = (np.einsum("ij,ij->j", squares, one) for one in (away, squares))
+        return cls(len(columns), mean, squares.sum(axis=0), third, fourth)
 
     def merge(self, other: "Moments") -> "Moments":
         """Return the moments of both sets of rows together."""

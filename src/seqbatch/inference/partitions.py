@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.rows import Rows
@@ -59,5 +57,6 @@ class Split:
         return f"{self.label or f'column {self.column}'} above {self.threshold:.4g}"
 
     def levels(self, rows: Rows) -> AnyArray:
-        """Return "above" or "below" for each unit."""
-        return np.where(rows.features[:, self.column] > self.threshold, "above", "below")
+        """Say for each unit whether it lies above."""
+        above: AnyArray = rows.features[:, self.column] > self.threshold
+        return above

@@ -17,11 +17,10 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
-from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.campaign.tables.ids import id_columns
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.inference import Rows
 from seqbatch.inference.moments import Moments
 
@@ -85,6 +84,8 @@ class Logged:
         The waves that count.
     segments
         The columns whose values are segments.
+    levels
+        The numbers of each segment's values, as they are met.
     """
 
     reader: Reader
@@ -92,6 +93,7 @@ class Logged:
     known: Ledger
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
+    levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
     _room: int = KEPT
     _clusters: dict[str, int] = field(default_factory=dict)
@@ -165,8 +167,18 @@ class Logged:
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
             outcomes=outcomes,
             clusters=self._cluster_numbers(given),
-            groups=_groups(given, self.segments),
+            groups={name: self._levels(name, given) for name in self.segments},
         )
+
+    def _levels(self, segment: str, given: pa.Table) -> Integers:
+        """Return the segments of some units as numbers: their places among `levels`."""
+        column = given.column(segment).combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        met = self.levels.setdefault(segment, {})
+        names = [*map(_spelled, column.dictionary.to_pylist()), "missing"]
+        codes = np.array([met.setdefault(name, len(met)) for name in names], dtype=np.int64)
+        return codes[column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)]
 
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
         """Return the clusters of some units as numbers, in the order in which they were met."""
@@ -191,17 +203,6 @@ class WaveRows:
 
     def __iter__(self) -> Iterator[Rows]:
         return self.logged.rows_of(self.wave)
-
-
-def _groups(given: pa.Table, segments: Sequence[str]) -> dict[str, AnyArray]:
-    """Return the declared segments of some units, as text."""
-    plain = decoded(given.select(list(segments)))
-    return {
-        name: np.array(
-            ["missing" if value is None else _spelled(value) for value in plain[name].to_pylist()]
-        )
-        for name in segments
-    }
 
 
 def _spelled(value: object) -> str:

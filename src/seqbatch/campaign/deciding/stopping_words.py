@@ -35,10 +35,9 @@ def look_text(look: LookTaken) -> str:
     )
 
 
-def inflation_text(error: float, alpha: float) -> str:
+def inflation_text(error: float) -> str:
     """Say what looking after every wave costs where no rule was declared."""
     return (
-        "No stopping rule was declared: stopping at the first wave after which a single test "
-        f"speaks at {alpha:.0%} would err in {error:.1%} of campaigns in "
-        "which nothing differs."
+        "No stopping rule was declared: to stop at the first wave after which a single test speaks "
+        f"would be wrong in {error:.1%} of campaigns in which nothing differs."
     )

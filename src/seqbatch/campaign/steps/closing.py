@@ -13,13 +13,12 @@ from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, s
 from seqbatch.campaign.deciding.logged import logged
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.stopping import LookTaken, look
-from seqbatch.campaign.deciding.stopping_words import inflated, inflation_text
+from seqbatch.campaign.deciding.stopping_words import inflated
 from seqbatch.campaign.deciding.tally import Tally, tally
 from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger, absences
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.features.frozen import Learned
@@ -64,6 +63,9 @@ class Closed:
         The wave's metrics by action, with their guardrails.
     stopping
         What the declared rule says; None where none was declared, or all outcomes are equal.
+    inflated
+        The error of testing after every wave so far where nothing differs and no rule was declared,
+        instead of 5% (or the declared alpha); None with a rule, and after the first wave.
     notes
         What there is to say about the estimate.
     event, hash
@@ -86,6 +88,7 @@ class Closed:
     unit: str | None
     metrics: tuple[MetricRow, ...]
     stopping: LookTaken | None
+    inflated: float | None
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -110,6 +113,7 @@ class Closed:
             unit=payload["unit"],
             metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
+            inflated=payload.get("inflated"),
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -267,12 +271,12 @@ class Closing:
                 **told,
                 "late": late,
                 "stopping": None if stopping is None else stopping.plain(),
+                "inflated": inflated(now, waves=now.wave),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
                     *notes(learner, state),
                     *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),
-                    *_inflation(now),
                 ],
             },
             rows=[*absent, saved.hash],
@@ -318,12 +322,6 @@ class Closing:
             lambda: (unpack(chunk.given) for chunk in self._change.unit_chunks(given=True)),
             units=self.now.units[0],
         )
-
-
-def _inflation(now: Situation) -> list[str]:
-    """Say what looking after this wave, as after those before, costs without a rule."""
-    error = inflated(now, waves=now.wave)
-    return [] if error is None else [inflation_text(error, now.spec.stopping.alpha)]
 
 
 def _clipped(learned: Learned | None) -> dict[str, Any]:

@@ -40,18 +40,19 @@ def _headline(found: "Findings") -> str:
     if run is None or not run.over_random.known:
         return f"{lead}."
     gain = run.over_random
-    if not gain.error:
+    # But for rounding nothing, where all probabilities were equal.
+    if abs(gain.estimate) <= 1e-9 * gain.error:
         return f"{lead}; all units were assigned at random."
     return f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment."
 
 
 def compared(found: "Findings", action: str, around: Interval) -> str:
     """Say what an action brings over the control, without a full stop."""
-    measure, level = found.measure, around
-    several = len(found.lifts) > 1
-    how = f", all {len(found.lifts)} comparisons together" if several else ""
+    measure, count = found.measure, len(found.lifts)
+    how = ", both comparisons together" if count == 2 else f", all {count} comparisons together"
+    how = how if count > 1 else ""
     said = f"{measure.amount(around.estimate, around.error)} than {found.control}"
-    inside = f"({measure.between(level)}{how})"
+    inside = f"({measure.between(around)}{how})"
     if clear(around):
         return f"{action} brings {said} {inside}"
     return f"It is not clear whether {action} differs from {found.control}: {said} {inside}"
@@ -100,7 +101,7 @@ def _stopping(found: "Findings") -> list[str]:
     stopping = found.stopping
     if stopping.looks:
         return [look_text(stopping.looks[-1])]
-    return [inflation_text(stopping.inflated, stopping.alpha)] if stopping.inflated else []
+    return [inflation_text(stopping.inflated)] if stopping.inflated else []
 
 
 def notes(now: Situation, found: "Findings") -> tuple[str, ...]:

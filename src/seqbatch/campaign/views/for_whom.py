@@ -58,6 +58,7 @@ def _among_active(asking: "Asking") -> WaveSummary:
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
     """Return every lift within every declared segment, corrected for how many there are."""
     partitions = [Declared(name) for name in asking.data.segments]
+    names = {by: list(levels) for by, levels in asking.data.levels.items()}
     found = [
         (place, one)
         for place in range(1, len(asking.names))
@@ -74,7 +75,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
         SegmentAnswer(
             action=asking.names[place],
             by=one.partition,
-            segment=str(one.segment),
+            segment=names[one.partition][one.segment],
             interval=asking.own(one.interval, asking.lift_name(place)),
             adjusted_p=p,
         )

@@ -1,0 +1,354 @@
+"""What a campaign has taught: the literal oracle on exported data, and every kind of campaign."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.storage import open_store
+from tests.oracles import inference as oracle
+
+SPEC = {
+    "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
+    "control": "none", "randomised": 0.3, "floor": 0.05, "policy": {"kind": "SBPE"},
+    "reward": {"column": "visit", "unit": "visits"}, "required_outcomes": 0.5,
+    "features": {"numeric": {"age": "raw"}, "boolean": {"member": False}},
+    "grid": {"sizes": [90, 60, 80]}, "report": {"segments": ["member"]},
+}  # fmt: skip
+CHANCE = {"none": 0.2, "mail": 0.4, "call": 0.7, "late": 0.5}
+
+
+def people(count, start):
+    random = np.random.default_rng([4, start])
+    return pl.DataFrame(
+        {
+            "customer": [f"c{number}" for number in range(start, start + count)],
+            "age": random.normal(40, 10, count),
+            "member": random.choice(["yes", "no"], count),
+        }
+    )
+
+
+def binary(frame, random):
+    chance = np.array([CHANCE[action] for action in frame["action"]])
+    return (random.random(len(frame)) < chance).astype(float)
+
+
+def run(campaign, *, sizes=(90, 60, 80), start=0, missing=0.2, value=binary, close=True, **shown):
+    """Run waves; outcomes of some units, never of one and the same action, are missing."""
+    for number, size in enumerate(sizes):
+        begin = start + 1_000 * number
+        frame = pl.from_arrow(campaign.assign(people(size, begin)).table)
+        random = np.random.default_rng([7, begin])
+        rows = frame.select("customer").with_columns(pl.Series("visit", value(frame, random)))
+        campaign.record(rows.filter(pl.Series(random.random(size) >= missing)))
+        if close:
+            campaign.close(force=True, reason="as it is", **shown)
+    return campaign
+
+
+def made(store, **changes):
+    return Campaign.create({**SPEC, **changes}, store=store, who="ann")
+
+
+def exported(campaign, folder, *, control="none", sign=1.0):
+    """Return the waves as the oracle takes them, from what is exported alone."""
+    campaign.export(folder / "units.parquet", force=True)
+    frame = pl.read_parquet(folder / "units.parquet").with_columns(pl.col("member").cast(float))
+    names = [column[2:-1] for column in frame.columns if column.startswith("p(")]
+    names = [control, *(name for name in names if name != control)]
+    first = frame.filter(pl.col("wave") == frame["wave"].min())
+    columns = ["age", "member"]
+    mean, sd = ({c: getattr(first[c], what)() for c in columns} for what in ("mean", "std"))
+    waves = []
+    for _, part in frame.group_by("wave", maintain_order=True):
+        waves.append(
+            [
+                {
+                    "x": [1.0, *((row[c] - mean[c]) / sd[c] for c in columns)],
+                    "a": names.index(row["action"]),
+                    "p": [row[f"p({name})"] for name in names],
+                    "y": None if row["reward"] is None else sign * row["reward"],
+                    "member": row["member"],
+                }
+                for row in part.iter_rows(named=True)
+            ]
+        )
+    return names, waves
+
+
+def same(interval, expected, sign=1.0):
+    ends = sorted((sign * expected["low"], sign * expected["high"]))
+    assert interval.estimate == pytest.approx(sign * expected["theta"], rel=1e-8)
+    assert interval.error == pytest.approx(expected["se"], rel=1e-8)
+    assert interval.df == pytest.approx(expected["df"], rel=1e-7)
+    assert [interval.low, interval.high] == pytest.approx(ends, rel=1e-8)
+
+
+@pytest.fixture
+def campaign(store):
+    return run(made(store))
+
+
+def test_everything_agrees_with_the_literal_oracle(campaign, tmp_path):
+    found = campaign.findings()
+    names, waves = exported(campaign, tmp_path)
+    assert found.actions == tuple(names) == ("none", "call", "mail")
+    D = oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)
+    for action, mean in enumerate(found.means):
+        same(mean.interval, oracle.pooled(waves, "mean", action, D))
+        assert mean.action == names[action]
+    for action, lift in enumerate(found.lifts, start=1):
+        same(lift.interval, oracle.pooled(waves, "lift", action, [2 * d for d in D]))
+        for m, one in enumerate(lift.waves):
+            expected = oracle.wave_estimate(waves[: m + 1], "lift", action)
+            assert one.interval.estimate == pytest.approx(expected["theta"], rel=1e-8)
+            assert one.interval.error**2 == pytest.approx(expected["moderated"], rel=1e-8)
+    same(found.run.value, oracle.by_size(waves, "as run"))
+    # In the first wave the oracle takes rounding for spread: its degrees of freedom are others.
+    random = oracle.by_size(waves, "gain over random")
+    assert found.run.over_random.estimate == pytest.approx(random["theta"], rel=1e-8)
+    assert found.run.over_random.error == pytest.approx(random["se"], rel=0.02)
+    for action, name in enumerate(names):
+        same(found.run.over_actions[name], oracle.by_size(waves, "gain", action))
+    expected = oracle.next_rule(waves)
+    assert found.rule.gain.estimate == pytest.approx(expected["theta"], rel=1e-8)
+    assert found.rule.gain.error**2 == pytest.approx(expected["moderated"], rel=1e-8)
+    for one in found.segments:
+        member, place = one.segment == "yes", names.index(one.action)
+        parts = [
+            oracle.wave_estimate(
+                waves[: m + 1],
+                "lift",
+                place,
+                keep=lambda row, is_one=member: row["member"] == is_one,
+            )
+            for m in range(3)
+        ]
+        # The shares are those of the whole waves, which were fixed in advance.
+        shares = [len(wave) / d for wave, d in zip(waves, D, strict=True)]
+        w = [(s * part["n"] / part["C"]) ** 0.5 for s, part in zip(shares, parts, strict=True)]
+        same(one.interval, oracle.weighted(parts, w, 0.95))
+    assert {(one.action, one.segment) for one in found.segments} == {
+        (action, segment) for action in ("call", "mail") for segment in ("yes", "no")
+    }
+
+
+def test_the_first_sentence_can_be_forwarded(campaign):
+    found = campaign.findings(level=0.9)
+    best = found.best
+    assert best.action == "call"
+    around = best.together
+    size = found.measure.number(around.estimate, around.error)
+    low, high = (found.measure.number(end, around.error) for end in (around.low, around.high))
+    gain = found.run.over_random
+    assert found.sentences[0].startswith(
+        f"call brings {size} more visits per 100 customers than none "
+        f"(90% interval {low} to {high}, both comparisons together); the adaptive run brought "
+        f"{found.measure.number(gain.estimate, gain.error)} more"
+    )
+    assert float(size) == pytest.approx(100 * around.estimate, abs=1)
+    # What covers together is wider than what covers alone.
+    assert around.low < best.interval.low < best.interval.high < around.high
+    assert best.naive.valid is False
+    assert "NOT VALID" in found.tables()[-1].title
+
+
+def test_findings_show_themselves_and_are_plain(campaign):
+    found = campaign.findings()
+    plain = json.loads(json.dumps(found.plain(), allow_nan=False))
+    assert plain["sentences"][0] == str(found).split("\n", 1)[0]
+    assert plain["lifts"][0]["interval"]["estimate"] == found.lifts[0].interval.estimate
+    assert plain["measure"]["binary"] is True
+    html = found._repr_html_()
+    assert all(table.title in html for table in found.tables())
+    with pytest.raises(InvalidArgumentError, match="level"):
+        campaign.findings(level=1.0)
+
+
+def test_less_is_better_and_costs_count_in_the_users_own_sign(store, tmp_path):
+    actions = [{"name": "call", "cost": 0.25}, "none", "mail"]
+    reward = {"column": "visit", "direction": "min", "unit": "EUR"}
+    campaign = run(made(store, actions=actions, reward=reward))
+    found = campaign.findings()
+    _, waves = exported(campaign, tmp_path, sign=-1.0)
+    D = [2 * d for d in oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)]
+    for action, lift in enumerate(found.lifts, start=1):
+        same(lift.interval, oracle.pooled(waves, "lift", action, D), sign=-1.0)
+    lifts = {lift.action: lift.interval.estimate for lift in found.lifts}
+    # A call brings half a visit more, and costs a quarter on top: where less is better, both hurt.
+    assert lifts["call"] == pytest.approx(0.75, abs=0.25)
+    assert found.best.action == "mail"
+    assert not found.measure.binary
+    assert "EUR more per customer" in found.sentences[0]
+    assert found.rule.shares["none"] > 0.9
+    # The run gave more of what is better, and so brought less.
+    assert found.run.over_random.estimate < 0
+
+
+def test_absent_units_count_as_declared(store, tmp_path):
+    reward = {"column": "visit", "absent": 0}
+    campaign = run(made(store, reward=reward), missing=0.3)
+    found = campaign.findings()
+    _, waves = exported(campaign, tmp_path)
+    assert found.absent == 230 - sum(w.outcomes for w in found.quality.waves) > 30
+    assert found.outcomes == 230
+    assert all(row["y"] is not None for wave in waves for row in wave)
+    D = [2 * d for d in oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)]
+    same(found.lifts[0].interval, oracle.pooled(waves, "lift", 1, D))
+    assert any("count as declared" in note for note in found.notes)
+
+
+def test_corrections_after_the_close_count(store, tmp_path):
+    campaign = run(made(store), missing=0.0)
+    before = campaign.findings()
+    changed = pl.DataFrame({"customer": [f"c{n}" for n in range(90)], "visit": [1.0] * 90})
+    campaign.record(changed, correct=True, reason="late bookings")
+    after = campaign.findings()
+    _, waves = exported(campaign, tmp_path)
+    D = [2 * d for d in oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)]
+    same(after.lifts[0].interval, oracle.pooled(waves, "lift", 1, D))
+    assert after.lifts[0].interval.estimate != before.lifts[0].interval.estimate
+
+
+def test_clusters_widen_errors(tmp_path):
+    def together(frame):
+        """All units of a household do the same."""
+        homes = [int(each[1:]) // 10 for each in frame["customer"]]
+        return np.array([np.random.default_rng(home).random() < 0.5 for home in homes]) * 1.0
+
+    def with_homes(count, start):
+        frame = people(count, start)
+        home = [str(int(each[1:]) // 10) for each in frame["customer"]]
+        return frame.with_columns(pl.Series("home", home))
+
+    found = {}
+    for name, cluster in (("alone", None), ("shared", "home")):
+        # Of the same name, so that the same units get the same actions.
+        campaign = made(open_store(tmp_path / f"{name}.db"), cluster=cluster)
+        for number, size in enumerate((90, 60, 80)):
+            table = campaign.assign(with_homes(size, 1_000 * number)).table
+            frame = pl.from_arrow(table)
+            rows = frame.select("customer").with_columns(pl.Series("visit", together(frame)))
+            campaign.record(rows)
+            campaign.close()
+        found[name] = campaign.findings()
+    alone, shared = (found[name].means[0].interval for name in ("alone", "shared"))
+    assert shared.estimate == pytest.approx(alone.estimate, rel=1e-9)
+    assert shared.error > 1.3 * alone.error
+    assert any("different home" in what for what, _ in found["shared"].assumptions)
+
+
+def test_calendar_waves_spend_their_shares_when_assigned(store, tmp_path):
+    campaign = run(made(store, grid={"calendar": True, "waves": 3, "units": 300}))
+    found = campaign.findings()
+    _, waves = exported(campaign, tmp_path)
+    D = oracle.planned_costs([100] * 3, 3, 0.3, 0.05, 2)
+    parts = [oracle.wave_estimate(waves[: m + 1], "lift", 1) for m in range(3)]
+    shares = []
+    for m, part in enumerate(parts):
+        rest = sum(100 / d for d in D[m + 1 :])
+        own = part["n"] / part["C"]
+        shares.append((1 - sum(shares)) * own / (own + rest))
+    assert sum(shares) == pytest.approx(1)
+    w = [(share * part["n"] / part["C"]) ** 0.5 for share, part in zip(shares, parts, strict=True)]
+    same(found.lifts[0].interval, oracle.weighted(parts, w, 0.95))
+
+
+def test_retired_and_added_actions_are_judged_by_their_waves(store, tmp_path):
+    campaign = run(made(store), sizes=(90, 60))
+    campaign.amend(retire=["mail"], add=["late"], reason="another offer")
+    run(campaign, sizes=(80,), start=2_000)
+    found = campaign.findings()
+    lifts = {lift.action: lift for lift in found.lifts}
+    assert [one.wave for one in lifts["mail"].waves] == [1, 2]
+    assert [one.wave for one in lifts["late"].waves] == [3]
+    assert [one.wave for one in lifts["call"].waves] == [1, 2, 3]
+    assert found.rule.shares["mail"] == 0
+    assert not found.run.over_actions["late"].known
+    assert "waves in which the same actions were given" in found.run.over_random.note
+    assert any("mail was retired" in note for note in found.notes)
+    assert any("late was added later" in note for note in found.notes)
+    _, waves = exported(campaign, tmp_path)
+    expected = oracle.wave_estimate(waves[:2], "lift", 2)
+    assert lifts["mail"].waves[1].interval.estimate == pytest.approx(expected["theta"], rel=1e-8)
+
+
+def test_no_outcomes_is_no_error(store):
+    campaign = made(store)
+    assert str(campaign.findings()) == "No outcomes yet."
+    campaign.assign(people(90, 0))
+    found = campaign.findings()
+    assert found.sentences[0].startswith("No outcomes yet. Wave 1 is open")
+    assert found.tables() == []
+    json.dumps(found.plain(), allow_nan=False)
+
+
+def test_one_wave_alone(store):
+    found = run(made(store), sizes=(90,)).findings()
+    assert found.waves == (1,)
+    assert found.splits == found.drift == ()
+    assert found.stopping.inflated is None
+    assert found.sentences[0].endswith("all units were assigned at random.")
+    assert [lift.interval.known for lift in found.lifts] == [True, True]
+
+
+def test_outcomes_that_are_all_equal(store):
+    campaign = run(made(store), value=lambda frame, _: np.ones(len(frame)))
+    found = campaign.findings()
+    assert str(found).startswith("All outcomes so far are equal")
+    assert found.lifts == ()
+
+
+def test_no_control_compares_with_the_first_action(store):
+    found = run(made(store, control=None)).findings()
+    assert (found.control, found.control_declared) == ("call", False)
+    assert any("No control was declared" in note for note in found.notes)
+
+
+def test_a_policy_without_chances_is_judged_by_the_first_wave(store):
+    found = run(made(store, control=None, randomised=0, floor=0)).findings()
+    assert all([one.wave for one in lift.waves] == [1] for lift in found.lifts)
+    assert not found.run.over_random.known
+    assert "random assignment" not in found.sentences[0]
+
+
+def test_a_wave_that_is_skipped_teaches_nothing(store):
+    campaign = run(made(store), sizes=(90,))
+    campaign.assign(people(60, 5_000))
+    campaign.close(force=True, skip=True, reason="a broken link")
+    run(campaign, sizes=(80,), start=7_000)
+    found = campaign.findings()
+    assert (found.waves, found.skipped) == ((1, 3), (2,))
+    assert found.units == 170
+
+
+def test_an_aborted_campaign_keeps_the_outcomes_of_its_last_wave(store):
+    campaign = run(made(store), sizes=(90,))
+    run(campaign, sizes=(60,), start=3_000, close=False)
+    assert campaign.findings().waves == (1,)
+    campaign.abort(reason="enough")
+    assert campaign.findings().waves == (1, 2)
+
+
+def test_outcomes_missing_by_feature_are_modelled(store):
+    campaign = made(store, grid={"sizes": [1_500, 600]})
+    for number, size in enumerate((1_500, 600)):
+        given = people(size, 5_000 * number)
+        frame = pl.from_arrow(campaign.assign(given).table)
+        random = np.random.default_rng(number)
+        rows = frame.select("customer").with_columns(pl.Series("visit", binary(frame, random)))
+        gone = (given["age"] > 45).to_numpy() & (random.random(size) < 0.7)
+        campaign.record(rows.filter(pl.Series(~gone)))
+        campaign.close(force=True, reason="as it is")
+    found = campaign.findings()
+    assert found.missing == "by features"
+    assert any("by features and action" in what for what, _ in found.assumptions)
+
+
+def test_segments_must_have_levels(store):
+    with pytest.raises(InvalidSpecError, match=r"report.segments must be .*member.*received age"):
+        made(store, report={"segments": ["age"]})

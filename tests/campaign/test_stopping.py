@@ -1,0 +1,168 @@
+"""Declared stopping: boundaries by hand, verdicts, going on with a reason, and the replay."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from tests.campaign.test_findings import people, run
+from tests.campaign.test_history import changed
+
+SPEC = {
+    "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
+    "policy": {"kind": "UniformRandom"}, "reward": {"column": "visit"}, "required_outcomes": 0.5,
+    "features": {"boolean": {"member": False}}, "grid": {"sizes": [120, 120, 120]},
+    "stopping": {"rule": "obrien-fleming"},
+}  # fmt: skip
+#: Lan and DeMets' boundaries of three equal looks, one-sided 0.025.
+PUBLISHED = {"obrien-fleming": (3.710, 2.511, 1.993), "pocock": (2.279, 2.295, 2.296)}
+
+
+def trial(store, **changes):
+    return Campaign.create({**SPEC, **changes}, store=store, who="ann")
+
+
+def nothing(frame, random):
+    return random.normal(0, 1, len(frame))
+
+
+def effect(size):
+    def value(frame, random):
+        return random.normal(0, 1, len(frame)) + size * (frame["action"] == "mail").to_numpy()
+
+    return value
+
+
+@pytest.mark.parametrize("rule", PUBLISHED)
+def test_boundaries_are_those_published(store, rule):
+    campaign = trial(store, stopping={"rule": rule})
+    for wave, boundary in enumerate(PUBLISHED[rule], start=1):
+        run(campaign, sizes=(120,), start=1_000 * wave, value=nothing)
+        look = campaign.findings().stopping.looks[-1]
+        assert look.wave == wave
+        assert look.actions[0].information == pytest.approx(wave / 3)
+        assert look.actions[0].boundary == pytest.approx(boundary, abs=5e-4)
+        assert look.verdict == ("go on" if wave < 3 else "planned end, nothing shown")
+    assert campaign.verify().sound
+
+
+def test_the_statistic_is_that_of_the_pooled_lift(store):
+    campaign = run(trial(store), sizes=(120, 120), value=nothing)
+    found = campaign.findings()
+    lift, look = found.lifts[0].interval, found.stopping.looks[-1].actions[0]
+    # With so many units Student's t is next to normal.
+    assert look.statistic == pytest.approx(lift.estimate / lift.error, rel=0.02)
+    half = (look.high - look.low) / 2
+    assert half == pytest.approx(look.boundary * lift.error, rel=0.03)
+    assert (look.high + look.low) / 2 == pytest.approx(lift.estimate, rel=1e-9)
+
+
+def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
+    campaign = run(trial(store), sizes=(120,), value=effect(2.0))
+    event = campaign.events()[-1]
+    assert event.payload["stopping"]["verdict"] == "stop for success"
+    assert campaign.next_step() == "report"
+    with pytest.raises(CampaignStateError, match=r"after wave 1 .* stop for success\. Abort"):
+        campaign.assign(people(120, 5_000))
+    # Units that have an action get the same answer again.
+    assert campaign.assign(people(120, 0)).repeated == 120
+    with pytest.raises(InvalidArgumentError, match="reason"):
+        campaign.go_on(reason=" ")
+    gone = campaign.go_on(reason="the guardrail needs more data")
+    assert (gone.kind, gone.payload["against"]) == ("continue", "stop for success")
+    run(campaign, sizes=(120,), start=5_000, value=effect(2.0))
+    found = campaign.findings()
+    assert found.stopping.gone_on == {1: "the guardrail needs more data"}
+    assert found.stopping.looks[-1].actions[0].shown == 1
+    assert campaign.verify().sound
+    assert "stop for success" in str(found)
+
+
+def test_nothing_to_go_on_against(store):
+    campaign = run(trial(store), sizes=(120,), value=nothing)
+    with pytest.raises(CampaignStateError, match="no declared rule says to stop"):
+        campaign.go_on(reason="why not")
+
+
+def test_harm_and_futility(store):
+    declared = {"rule": "pocock", "futility": True}
+    bad = run(trial(store, name="bad", stopping=declared), sizes=(120,), value=effect(-2.0))
+    look = bad.findings().stopping.looks[-1]
+    assert look.verdict == "stop for harm"
+    assert look.actions[0].statistic < -look.actions[0].boundary
+    dull = run(trial(store, name="dull", stopping=declared), sizes=(120,), value=effect(-0.25))
+    look = dull.findings().stopping.looks[-1]
+    assert look.verdict == "stop for futility"
+    assert -look.actions[0].boundary < look.actions[0].statistic < look.actions[0].futility
+
+
+def test_less_is_better_turns_the_statistic_around(store):
+    reward = {"column": "visit", "direction": "min"}
+    campaign = run(trial(store, reward=reward), sizes=(120,), value=effect(-2.0))
+    look = campaign.findings().stopping.looks[-1]
+    assert look.verdict == "stop for success"
+    assert look.actions[0].statistic > 0 > look.actions[0].high
+
+
+def test_several_actions_share_the_error(store):
+    actions = ["none", "mail", "call", "late"]
+    campaign = run(trial(store, actions=actions), sizes=(120,), value=nothing)
+    one = run(trial(store, name="one"), sizes=(120,), value=nothing)
+    several, alone = (c.findings().stopping.looks[-1].actions for c in (campaign, one))
+    assert len(several) == 3
+    assert {row.boundary for row in several} == {several[0].boundary}
+    # A third of the error each: the boundary of three times as many looks' caution.
+    assert several[0].boundary > alone[0].boundary
+
+
+def test_equal_outcomes_spend_nothing(store):
+    campaign = run(trial(store), sizes=(120,), value=lambda frame, _: np.zeros(len(frame)))
+    assert campaign.events()[-1].payload["stopping"] is None
+    run(campaign, sizes=(120,), start=4_000, value=nothing)
+    look = campaign.findings().stopping.looks[-1].actions[0]
+    # The first look at two thirds of the information may spend all that is due by then.
+    assert look.information == pytest.approx(2 / 3)
+    assert look.boundary == pytest.approx(2.509, abs=2e-3)
+
+
+def test_looks_without_a_rule_are_said_to_err(store):
+    campaign = trial(store, stopping={"rule": "none"})
+    said = []
+    for wave in range(3):
+        run(campaign, sizes=(120,), start=1_000 * wave, value=nothing, missing=0)
+        said.append(campaign.events()[-1].payload["inflated"])
+    # Armitage, McPherson and Rowe (1969), table 2: 0.083 at two looks, 0.107 at three.
+    assert said == [None, pytest.approx(0.083, abs=5e-4), pytest.approx(0.107, abs=5e-4)]
+    assert "10.7%" in str(campaign.findings())
+
+
+def test_a_changed_verdict_is_found(tmp_path):
+    from seqbatch.storage import open_store
+
+    path = tmp_path / "campaigns.db"
+    store = open_store(path)
+    run(trial(store), sizes=(120,), value=nothing)
+    store.close()
+    told = 'replace(payload, \'"verdict":"go on"\', \'"verdict":"stop"\')'
+    changed(path, f"UPDATE events SET payload = {told}")
+    found = Campaign.open("trial", store=open_store(path)).verify()
+    assert any(finding.place == "stopping" for finding in found.findings)
+
+
+def test_futility_needs_a_rule(store):
+    with pytest.raises(InvalidSpecError, match="futility needs a rule"):
+        trial(store, stopping={"futility": True})
+    with pytest.raises(InvalidSpecError, match=r"stopping\.rule"):
+        trial(store, stopping={"rule": "haybittle"})
+    with pytest.raises(InvalidSpecError, match=r"stopping\.alpha"):
+        trial(store, stopping={"rule": "pocock", "alpha": 0})
+
+
+def test_late_outcomes_do_not_change_a_look_that_was_taken(store):
+    campaign = run(trial(store), sizes=(120,), value=nothing)
+    before = campaign.findings().stopping.looks[0]
+    late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [9.0] * 120})
+    campaign.record(late, correct=True, reason="a new count")
+    assert campaign.findings().stopping.looks[0] == before
+    assert campaign.verify().sound
