@@ -51,6 +51,9 @@ def rows_of(name):
 
 
 def written(rows, *, delimiter=",", quoting=csv.QUOTE_MINIMAL, end="\n", last=True):
+    if any(mark in cell for row in rows for cell in row for mark in "\r\n"):
+        # Python's writer leaves line breaks unquoted that are not its own.
+        quoting = csv.QUOTE_ALL
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(rows)
     return file.getvalue() if last else file.getvalue().removesuffix(end)
