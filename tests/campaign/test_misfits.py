@@ -95,6 +95,16 @@ def test_an_odd_first_row_is_no_header(tmp_path, first):
     assert draft.rows == 4
 
 
+def test_a_header_between_rows_is_named(tmp_path, campaign):
+    text = rows("customer, orders,city", "d,4,Rome", "customer,orders,city")
+    assert [line for line, _, _ in refusal(tmp_path, text)] == [5, 7]
+    path = tmp_path / "units.csv"
+    with pytest.raises(InvalidFileError, match="line 5, column 'customer': repeats the header"):
+        campaign.assign(path)
+    path.write_text(rows("customer,4,city"), encoding="utf-8")
+    assert campaign.assign(path).assigned == 4
+
+
 def test_few_missing_ids_are_named_by_their_lines(tmp_path):
     text = rows(",11,", ",9,Rome").replace("b,3,Rome", '"b\nb",3,Rome')
     problems = refusal(tmp_path, text)

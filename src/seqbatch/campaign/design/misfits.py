@@ -1,4 +1,4 @@
-"""Rows of a file that are no units: totals, a second header, units of measure below the header."""
+"""Rows of a file that are no units: totals, headers, units of measure below the header."""
 
 import re
 
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import unlikely_id
 from seqbatch.campaign.tables.reading import Problem, Source
-from seqbatch.campaign.tables.totals import is_total, refusal
+from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 
 #: So many ids may be missing, or this share of them, before a column is taken for something else.
 FEW, SHARE = 2, 0.01
@@ -20,7 +20,8 @@ NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 
 def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
     """Return what is wrong with rows that cannot be units, by the places they have in the file."""
-    rows = [*_second_header(columns), *_totals(columns), *_without_ids(columns)]
+    repeated = _repeated_headers(columns)
+    rows = repeated or [*_second_header(columns), *_totals(columns), *_without_ids(columns)]
     places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
     return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
 
@@ -28,6 +29,19 @@ def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
 def _cell(column: Column, row: int) -> str:
     code = int(column.codes[row])
     return "" if code < 0 else str(column.values[code].as_py())
+
+
+def _repeated_headers(columns: list[Column]) -> list[Problem]:
+    """Return the rows that repeat the header, as in files that were put one below another."""
+    rows = np.arange(columns[0].rows)
+    for column in columns:
+        if not column.is_text:
+            return []
+        same = pc.equal(column.texts, column.name).to_numpy(zero_copy_only=False)
+        rows = rows[np.append(same, False)[column.codes[rows]]]
+        if not len(rows):
+            return []
+    return [(row, "", HEADER) for row in rows.tolist()]
 
 
 def _second_header(columns: list[Column]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Rows of totals, as spreadsheets and reports put below a table: they are no units."""
+"""Rows that are no units: totals, as reports put below a table, and headers between rows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,6 +10,8 @@ WORDS = frozenset((
     "total général", "totale", "totaal", "suma", "soma",
 ))  # fmt: skip
 
+#: What is wrong with a row that repeats the header.
+HEADER = "repeats the header; delete the row"
 #: Words for a number that is missing.
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 

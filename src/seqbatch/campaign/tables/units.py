@@ -20,7 +20,7 @@ from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import joined, parted, read_ids
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.campaign.tables.sizes import text_bytes
-from seqbatch.campaign.tables.totals import is_total, refusal
+from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 from seqbatch.core.arrays import Integers
 
 NOTHING = "nothing was assigned"
@@ -80,6 +80,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
             given = _with_clusters(given, batch, encoder, start, problems)
             _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
+            _refuse_headers(batch, encoder, start, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
             prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
             alike.append(
@@ -146,6 +147,19 @@ def _refuse_unfit_ids(
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
     problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
+
+
+def _refuse_headers(batch: Any, encoder: Encoder, start: int, problems: Problems) -> None:
+    """Refuse rows that repeat the header, as in files that were put one below another."""
+    names = file_columns(encoder)
+    rows = np.arange(batch.num_rows)
+    for name in dict.fromkeys(names):
+        column = batch.column(name)
+        if not pa.types.is_string(column.type) or not len(rows):
+            return
+        same = pc.equal(pc.utf8_trim_whitespace(column.take(rows)), name).fill_null(False)
+        rows = rows[same.to_numpy(zero_copy_only=False)]
+    problems.add(start, names[0], {int(row): HEADER for row in rows})
 
 
 def _refuse_totals(last: Any, encoder: Encoder, rows: int, problems: Problems) -> None:
