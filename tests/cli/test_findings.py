@@ -25,7 +25,8 @@ def stopped(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_answer_first_and_tables_after(stopped):
+@pytest.mark.usefixtures("stopped")
+def test_the_answer_first_and_tables_after():
     run("close", "spring")
     shown = run("findings", "spring", "--level", "0.9").stdout
     first = " ".join(shown.split())
@@ -41,7 +42,8 @@ def test_the_answer_first_and_tables_after(stopped):
     json.dumps(plain, allow_nan=False)
 
 
-def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason(stopped):
+@pytest.mark.usefixtures("stopped")
+def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason():
     shown = " ".join(run("close", "spring").stdout.split())
     assert "The declared rule (pocock, alpha 0.05) after wave 1: stop for success." in shown
     assert "(boundary 2." in shown
