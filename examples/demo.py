@@ -161,7 +161,7 @@ def main() -> None:
     campaign("findings", "spring-mail")
     say("Every decision can be proved: hashes, estimates and decisions, all again from the rows.")
     campaign("verify", "spring-mail")
-    say("A page with a picture, which opens without a network.")
+    say("A page to forward: the answer first. It opens and prints without a network.")
     campaign("report", "spring-mail", "--out", OUT / "report.html")
 
 

@@ -308,17 +308,16 @@ def test_the_rule_in_words_is_that_of_the_coefficients(store):
 
 
 def test_pictures_are_drawn_of_the_numbers_they_are_given():
-    bars = [Bar("a", (1.0, 0.5, 1.5), "better"), Bar("b", (0.0, -1.0, 1.0), "not clear")]
+    bars = [
+        Bar("a", "1", (1.0, 0.5, 1.5), "better"),
+        Bar("b" * 99, "0", (0.0, -1.0, 1.0), "not clear"),
+    ]
     drawn = interval_picture(bars, title="t", zero="none").to_dict()
     values = [row for rows in drawn["datasets"].values() for row in rows]
-    assert {
-        "place": 0,
-        "words": "a",
-        "says": "better",
-        "estimate": 1.0,
-        "low": 0.5,
-        "high": 1.5,
-    } in (values)
+    drawn_first = {"place": 0, "words": "a: 1", "says": "better"}
+    assert drawn_first | {"estimate": 1.0, "low": 0.5, "high": 1.5} in values
+    # A long name leaves room for its numbers.
+    assert f"{'b' * 25}…: 0" in [row.get("words") for row in values]
     marks = [layer["mark"] for layer in drawn["layer"]]
     shapes = {mark["shape"] for mark in marks if mark["type"] == "point"}
     assert shapes == {"circle", "diamond"}

@@ -54,7 +54,10 @@ def _planned(of: Material) -> Iterator[str]:
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         yield f"{counted(len(now.sizes), 'wave')} of {sizes} {measure.of}s."
     usual = "later waves give each unit more often what the outcomes so far speak for."
-    yield f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} ({text(now.policy)})"
+    yield (
+        f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} In full: "
+        f"{text(now.policy)}."
+    )
     yield (
         f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance of an "
         f"action: {percent(now.floor)}."

@@ -22,15 +22,18 @@ SHAPE_WORDS = {
     "worse": "a filled triangle clearly worse",
     "not clear": "a hollow diamond not clearly different",
 }
+#: Longer names are cut in pictures.
+LONGEST = 26
 #: More columns of waves than this are shaded without numbers in them.
 MOST_NUMBERED = 7
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Words, the estimate, low and high of the interval drawn below them, and what it says."""
+    """An action and its numbers in words; estimate, low and high as drawn; what that says."""
 
-    words: str
+    action: str
+    told: str
     interval: tuple[float, float, float]
     says: str = ""
 
@@ -38,11 +41,22 @@ class Bar:
     def of(cls, measure: Measure, action: str, one: Interval, *, says: str = "") -> "Bar":
         """Return an action's interval as it is drawn; a difference `says` something."""
         numbers = (one.estimate, one.low, one.high)
-        told = [measure.number(value, one.error) for value in numbers]
+        shown = [measure.number(value, one.error) for value in numbers]
         plus = "+" if says and one.estimate > 0 else ""
-        words = f"{action}: {plus}{told[0]} ({told[1]} to {told[2]}){says and f', {says}'}"
+        told = f"{plus}{shown[0]} ({shown[1]} to {shown[2]}){says and f', {says}'}"
         estimate, low, high = (measure.scale * value for value in numbers)
-        return cls(words, (estimate, low, high), says)
+        return cls(action, told, (estimate, low, high), says)
+
+    @property
+    def words(self) -> str:
+        """What it says, in words."""
+        return f"{self.action}: {self.told}"
+
+    @property
+    def label(self) -> str:
+        """The words that are drawn; a long name is cut so that the numbers stay."""
+        name = visible(self.action)
+        return f"{name if len(name) <= LONGEST else name[: LONGEST - 1] + '…'}: {self.told}"
 
 
 def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLevelMixin":
@@ -60,7 +74,7 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
     import altair as alt
 
     rows = [
-        {"place": place, "words": visible(bar.words), "says": bar.says,
+        {"place": place, "words": bar.label, "says": bar.says,
          **dict(zip(("estimate", "low", "high"), bar.interval, strict=True))}
         for place, bar in enumerate(bars)
     ]  # fmt: skip
@@ -114,7 +128,7 @@ def shares(given: Sequence[Share]) -> "alt.TopLevelMixin":
     rows = [{"wave": one.wave, "action": visible(one.action), "share": one.share} for one in given]
     base = alt.Chart({"values": rows}).encode(
         x=alt.X("wave:O", title="wave", axis=_axis(labelAngle=0, orient="top", grid=False)),
-        y=alt.Y("action:N", title=None, sort=names, axis=_axis(labelLimit=150)),
+        y=alt.Y("action:N", title=None, sort=names, axis=_axis(labelLimit=150, minExtent=100)),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=2).encode(
         color=alt.Color(
@@ -127,7 +141,7 @@ def shares(given: Sequence[Share]) -> "alt.TopLevelMixin":
         text=alt.Text("share:Q", format=".0%"),
         color=alt.condition("datum.share > 0.45", alt.value("white"), alt.value(INK)),
     )
-    size = {"width": alt.Step(min(90, (WIDTH - 100) / waves)), "height": alt.Step(34)}
+    size = {"width": WIDTH - 100, "height": alt.Step(34)}
     return _finished(alt.layer(cells, numbers).properties(**size))
 
 
