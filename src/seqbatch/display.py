@@ -161,7 +161,12 @@ figcaption {{ font-size: 0.9rem }}
 nav {{ padding: 0.75rem 1rem; background: var(--soft); line-height: 2 }}
 nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
 .first > p:first-of-type {{ font-size: 1.25rem; line-height: 1.4 }}
-@media (max-width: 30rem) {{ body {{ margin: 1rem auto; font-size: 15px }} }}
+@media (max-width: 30rem) {{
+  body {{ margin: 1rem auto; font-size: 15px }}
+  table {{ font-size: 13px }}
+  th, td {{ padding: 0.2em 0.4em !important }}
+  ul {{ padding-left: 1.2rem }}
+}}
 @media screen and (prefers-color-scheme: dark) {{
   :root {{ --ink: #e6e6e6; --paper: #1a1a1a; --line: #4a4a4a; --link: #8ab8ff; --soft: #262626 }}
   img {{ filter: invert(0.9) hue-rotate(180deg) }}

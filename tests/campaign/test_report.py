@@ -317,7 +317,7 @@ def test_pictures_are_drawn_of_the_numbers_they_are_given():
     drawn_first = {"place": 0, "words": "a: 1", "says": "better"}
     assert drawn_first | {"estimate": 1.0, "low": 0.5, "high": 1.5} in values
     # A long name leaves room for its numbers.
-    assert f"{'b' * 25}…: 0" in [row.get("words") for row in values]
+    assert f"{'b' * 23}…: 0" in [row.get("words") for row in values]
     marks = [layer["mark"] for layer in drawn["layer"]]
     shapes = {mark["shape"] for mark in marks if mark["type"] == "point"}
     assert shapes == {"circle", "diamond"}

@@ -23,7 +23,7 @@ SHAPE_WORDS = {
     "not clear": "a hollow diamond not clearly different",
 }
 #: Longer names are cut in pictures.
-LONGEST = 26
+LONGEST = 24
 #: More columns of waves than this are shaded without numbers in them.
 MOST_NUMBERED = 7
 
@@ -96,7 +96,7 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
         for says, shape in SHAPES.items()
         if any(bar.says == says for bar in bars)
     ]  # fmt: skip
-    text: dict[str, Any] = {"align": "left", "dy": -10, "fontSize": 13.5, "limit": WIDTH}
+    text: dict[str, Any] = {"align": "left", "dy": -10, "fontSize": 15, "limit": WIDTH}
     # A white rim keeps words apart from the line that they may cross.
     words = [
         base.mark_text(**text, **look).encode(text="words:N", x=alt.value(0))
@@ -209,7 +209,7 @@ def _ends(points: Sequence[Predicted], feature: str) -> list[float]:
 def _axis(**more: Any) -> "alt.Axis":
     import altair as alt
 
-    look = {"labelFontSize": 12.5, "titleFontSize": 12.5, "titleFontWeight": "normal",
+    look = {"labelFontSize": 13.5, "titleFontSize": 13.5, "titleFontWeight": "normal",
             "labelColor": INK, "titleColor": INK, "titleLimit": WIDTH}  # fmt: skip
     return alt.Axis(**{**look, **more})
 
