@@ -166,6 +166,29 @@ def test_nothing_shown_keeps_the_control(store, tmp_path):
     assert "not clear" in alternatives(text)[0]
 
 
+def test_what_is_retired_is_not_recommended(store, tmp_path):
+    campaign = run(store, waves=1)
+    campaign.amend(reason="too dear", retire=["call"])
+    wave(campaign, 2, 900, chances={"none": 0.1, "mail": 0.7})
+    first = section(page(campaign, tmp_path), "answer")
+    assert "Give mail to every customer." in first
+    assert "Give call" not in first
+
+
+def test_what_weakens_the_answer_is_said_at_once(store, tmp_path):
+    campaign = run(store, waves=1)
+    assert "Careful" not in section(page(campaign, tmp_path), "answer")
+    # The call, which was best by far, is of no use any more.
+    wave(campaign, 2, 900, chances={"none": 0.2, "mail": 0.25, "call": 0.1})
+    first = section(page(campaign, tmp_path), "answer")
+    assert "Careful: what call brings was not the same in all waves." in first
+    small = Campaign.create({**SPEC, "name": "few", "grid": {"sizes": [60]}}, store=store)
+    wave(small, 1, 60)
+    assert "Careful: some action has few outcomes in wave 1." in section(
+        page(small, tmp_path), "answer"
+    )
+
+
 def test_many_actions_are_summed_up(store, tmp_path):
     names = [f"offer {n}" for n in range(12)]
     campaign = Campaign.create(

@@ -4,11 +4,12 @@ from seqbatch.campaign.views.findings import Answer, Findings
 from seqbatch.campaign.views.findings_words import clear
 from seqbatch.campaign.views.measure import percent
 from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Picture, Section
-from seqbatch.campaign.views.reporting.material import Material
+from seqbatch.campaign.views.reporting.material import DIFFERENT, Material
 from seqbatch.campaign.views.reporting.pictures import SHAPE_WORDS, Bar, intervals
 from seqbatch.campaign.views.words import violations
 from seqbatch.display import counted
 from seqbatch.inference import Interval
+from seqbatch.inference.pooling import ENOUGH
 
 #: With more comparisons than this, the picture tells them one by one and the words sum them up.
 MOST_TOLD = 4
@@ -22,7 +23,7 @@ def first_screen(of: Material) -> Section:
         parts.append(lifts_picture(found, drawn))
     parts += [Heading("What to do next"), Items(what_to_do(of))]
     if drawn:
-        parts.append(_how_to_read(found, several=len(drawn) > 1))
+        parts += [_how_to_read(found, several=len(drawn) > 1), *cautions(found)]
     return Section("answer", "The answer", parts)
 
 
@@ -106,6 +107,25 @@ def _how_to_read(found: Findings, *, several: bool) -> str:
     )
 
 
+def cautions(found: Findings) -> list[str]:
+    """Return what weakens the answer, which whoever reads it alone must know."""
+    means = [one for mean in found.means for one in mean.waves]
+    thin = sorted({one.wave for one in means if one.effective < ENOUGH})
+    moved = [one.action for one in found.lifts if len(one.waves) > 1 and one.same_p < DIFFERENT]
+    said = []
+    if thin:
+        said.append(
+            f"Careful: some action has few outcomes in wave {', '.join(map(str, thin))}. For so "
+            "few it has not been shown that intervals hold as often as they say."
+        )
+    if moved:
+        said.append(
+            f"Careful: what {', '.join(moved)} brings was not the same in all waves. The numbers "
+            "above are averages; look at the waves one by one."
+        )
+    return said
+
+
 def what_to_do(of: Material) -> list[str]:
     """Return what to do next, what comes first first."""
     found = of.found
@@ -135,7 +155,7 @@ def _go_on(of: Material) -> str:
 
 def recommended(found: Findings, *, ended: bool) -> list[str]:
     """Return which action to give from now on, and whether a finer rule is worth the trouble."""
-    best = found.best
+    best = best_given(found)
     if best is None:
         return []
     sure = says(found, around(best))
@@ -151,6 +171,13 @@ def recommended(found: Findings, *, ended: bool) -> list[str]:
     single = f"Give {best.action} to {who}." if ended else (
         f"So far {best.action} for {who} looks best.")  # fmt: skip
     return [single, *_finer(found, best)]
+
+
+def best_given(found: Findings) -> Answer | None:
+    """Return the best lift among actions that are still given: no other can be recommended."""
+    sign = 1 if found.measure.direction == "max" else -1
+    given = [one for one in found.lifts if one.interval.known and one.action not in found.retired]
+    return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
 
 
 def _finer(found: Findings, best: Answer) -> list[str]:

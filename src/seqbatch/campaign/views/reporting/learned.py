@@ -4,7 +4,7 @@ from seqbatch.campaign.deciding.balance import SMALL
 from seqbatch.campaign.views.findings_words import EQUAL, NONE_YET
 from seqbatch.campaign.views.measure import percent
 from seqbatch.campaign.views.reporting.document import Items, Part, Picture, Section
-from seqbatch.campaign.views.reporting.material import Material
+from seqbatch.campaign.views.reporting.material import DIFFERENT, Material
 from seqbatch.campaign.views.reporting.pictures import Bar, intervals
 from seqbatch.campaign.views.reporting.placed import placed
 from seqbatch.campaign.views.words import absences, clipped_text, measured, violations
@@ -143,7 +143,7 @@ def _checks(of: Material) -> list[str]:
         told = absences(recorded, absent, status.absent_value, status.unit)
         said.append(f"Absent: {told}.")
     if len(found.waves) > 1:
-        moved = [one.about for one in found.drift if one.p < SMALL]
+        moved = [one.about for one in found.drift if one.p < DIFFERENT]
         said.append(f"Drift: not the same in all waves: {', '.join(moved)}." if moved
                     else "Drift: nothing is clearly different from wave to wave.")  # fmt: skip
     held = status.conflicts + status.quarantined

@@ -17,6 +17,8 @@ from seqbatch.planning import Plan
 
 #: A feature is shown this many standard deviations around its mean.
 AROUND = 1.5
+#: Below this p-value waves are called different, as in the notes of findings.
+DIFFERENT = 0.01
 
 
 @dataclass(frozen=True)
