@@ -156,7 +156,7 @@ a {{ color: var(--link) }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }}
 th, td {{ border-bottom: 1px solid var(--line); vertical-align: top }}
 figure {{ margin: 1rem 0; max-width: 40rem }}
-figure img {{ width: 100% }}
+figure img {{ width: 100%; max-height: 36rem; object-fit: contain; object-position: left top }}
 figcaption {{ font-size: 0.9rem }}
 nav {{ padding: 0.75rem 1rem; background: var(--soft); line-height: 2 }}
 nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
@@ -179,6 +179,7 @@ nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
   table, tr, figure, li {{ break-inside: avoid }}
   h2, h3, caption {{ break-after: avoid }}
   figure {{ max-width: 13cm }}
+  figure img {{ max-height: 11.5cm }}
   nav {{ display: none }}
   .first {{ break-after: page }}
 }}
