@@ -55,7 +55,7 @@ def make(url: str, units: int) -> None:
             region = pa.array(random.choice(LEVELS, count))
             ids = pa.array([f"{wave}-{start + row}" for row in range(count)])
             given = pa.table({"customer": ids, **numbers, "region": region})
-            table = campaign.assign(given).table
+            table: Any = campaign.assign(given).table
             action = np.array([ACTIONS.index(name) for name in table["action"].to_pylist()])
             chance = 0.1 + 0.02 * action + 0.02 * numbers["x0"].clip(-2, 2) * (action == 1)
             visit = (random.random(count) < chance).astype(float)

@@ -40,6 +40,7 @@ required_outcomes = 0.25    # a replay knows the outcome of about one customer i
 [reward]
 column = "visit"
 range = [0, 1]
+unit = "visits"
 
 [features.numeric]
 recency = "learn"
@@ -155,6 +156,8 @@ def main() -> None:
     say("Where it stands. Weighted means say what every customer's visit rate would be under each")
     print("# e-mail, by the logged probabilities; later waves give most customers what works.")
     campaign("status", "spring-mail")
+    say("What was learned, with intervals that hold although later waves were assigned by earlier.")
+    campaign("findings", "spring-mail")
     say("Every decision can be proved: hashes, estimates and decisions, all again from the rows.")
     campaign("verify", "spring-mail")
     say("A page with a picture, which opens without a network.")

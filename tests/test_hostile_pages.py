@@ -100,6 +100,7 @@ def test_notebooks_run_nothing(campaign, tmp_path, opened):
     parts = [
         campaign._repr_html_(),
         campaign.status()._repr_html_(),
+        campaign.findings()._repr_html_(),
         strange._repr_html_(),
         shown("\n".join(EVERY), [Table(EVERY[0], EVERY[:3], [EVERY[:3]])], remarks=EVERY),
     ]

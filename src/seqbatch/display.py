@@ -123,15 +123,6 @@ def number(value: float, digits: int = 5) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
 
 
-def with_error(value: float | None, error: float | None) -> str:
-    """Return a number and its standard error, as far as they are known.
-
-    >>> with_error(0.123456, 0.0111), with_error(3.0, None), with_error(None, None)
-    ('0.12346 ± 0.011', '3', '')
-    """
-    return cell(value) if error is None else f"{cell(value)} ± {number(error, 2)}"
-
-
 def counted(count: int, what: str) -> str:
     """Return a count with its noun.
 

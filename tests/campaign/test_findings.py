@@ -277,6 +277,25 @@ def test_retired_and_added_actions_are_judged_by_their_waves(store, tmp_path):
     assert lifts["mail"].waves[1].interval.estimate == pytest.approx(expected["theta"], rel=1e-8)
 
 
+def test_waves_beyond_the_plan_have_no_part_in_pooled_numbers(store):
+    campaign = run(made(store))
+    before = campaign.findings()
+    campaign.amend(sizes=[70], reason="one more")
+    run(campaign, sizes=(70,), start=9_000)
+    found = campaign.findings()
+    assert [one.weight for one in found.lifts[0].waves][3:] == [0.0]
+    assert found.lifts[0].interval.estimate == before.lifts[0].interval.estimate
+    assert any("Wave 4 came after all" in note for note in found.notes)
+
+
+def test_everybody_gets_the_same(store):
+    policy = {"kind": "FixedAction", "action": 1}
+    changes = {"randomised": 0, "floor": 0, "policy": policy}
+    found = run(made(store, **changes)).findings()
+    assert found.sentences[0].startswith("Nothing can be compared with none")
+    assert found.means[0].interval.known
+
+
 def test_no_outcomes_is_no_error(store):
     campaign = made(store)
     assert str(campaign.findings()) == "No outcomes yet."

@@ -1,7 +1,5 @@
 """Weighted means: right where they can be known, silent where they cannot; and the control."""
 
-import math
-
 import numpy as np
 import polars as pl
 import pytest
@@ -40,7 +38,7 @@ def test_what_some_units_could_not_get_is_not_known(base, tmp_path):
         row = rows_of(campaign, 2)[name]
         assert row.outcomes > 90
         assert row.mean > 5
-        assert (row.least, row.weighted, row.error) == (0.0, None, None)
+        assert (row.least, row.weighted) == (0.0, None)
     write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "It is left out where some units could not get the action." in page
@@ -57,15 +55,14 @@ def test_actions_that_were_added_later_had_no_chance(base):
     assert UNKNOWN not in campaign.status().notes
 
 
-def test_one_outcome_has_no_error(base, tmp_path):
+def test_one_outcome_is_a_mean(base, tmp_path):
     campaign = small(base, control="a", floor=0.01)
     table = campaign.assign(units(300)).table
     first = {action: unit for unit, action in zip(*(table[c].to_pylist() for c in ("id", "action")),
                                                   strict=True)}  # fmt: skip
     campaign.record(pl.DataFrame({"id": [first["a"], first["b"]], "y": [1.0, 3.0]}))
     row = rows_of(campaign, 1)["b"]
-    assert (row.weighted, row.error) == (3.0, None)
-    assert (row.difference, row.difference_error) == (2.0, None)
+    assert (row.weighted, row.difference) == (3.0, 2.0)
     write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
 
 
@@ -81,7 +78,6 @@ def test_the_control_is_what_others_are_compared_with(base, tmp_path):
             row = rows[name]
             assert row.difference == row.weighted - rows["b"].weighted
             assert row.difference == pytest.approx(gap, abs=0.1)
-            assert row.difference_error == math.hypot(row.error, rows["b"].error)
     write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "b (control)" in page

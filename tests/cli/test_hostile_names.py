@@ -75,6 +75,8 @@ def test_a_whole_campaign_of_hostile_names(folder):
     status = twice("status", "x")
     assert {row["action"] for row in status["actions"]} == set(ACTIONS)
     assert visible(ESCAPE) in "".join(campaign("status", "x").stdout.split("\n"))
+    assert set(twice("findings", "x")["actions"]) == set(ACTIONS)
+    assert "\x1b" not in campaign("findings", "x").stdout
     events = twice("show-event", "x")
     assert [event["who"] for event in events][:2] == ["\x1b]0;who\x07", ESCAPE]
     campaign("show-event", "x", "1")

@@ -4,14 +4,12 @@ import math
 
 
 def weighted_mean(outcomes):
-    """Return the self-normalised mean of pairs of probability and outcome, and its standard error.
+    """Return the self-normalised mean of pairs of probability and outcome.
 
-    Each outcome counts 1 / probability: so many units like it there were. The mean's error is the
-    root of the sum of squared weighted gaps, over the sum of the weights.
+    Each outcome counts 1 / probability: so many units like it there were.
     """
     total = math.fsum(1 / p for p, _ in outcomes)
-    mean = math.fsum(y / p for p, y in outcomes) / total
-    return mean, math.sqrt(math.fsum(((y - mean) / p) ** 2 for p, y in outcomes)) / total
+    return math.fsum(y / p for p, y in outcomes) / total
 
 
 def action_row(rows, wave, action, *, reward):
@@ -35,20 +33,15 @@ def action_row(rows, wave, action, *, reward):
         "outcomes": len(seen),
         "mean": math.fsum(y for _, y in seen) / len(seen) if seen else None,
         "weighted": None,
-        "error": None,
         "least": min(row[f"p({action})"] for row in everyone),
     }
     if seen and made["least"] > 0:
-        made["weighted"], error = weighted_mean(seen)
-        made["error"] = error if len(seen) > 1 else None
+        made["weighted"] = weighted_mean(seen)
     return made
 
 
 def difference(row, control):
-    """Return how far an action's mean is from the control's, and the standard error of that."""
+    """Return how far an action's mean is from the control's."""
     if row["weighted"] is None or control["weighted"] is None:
-        return None, None
-    gap = row["weighted"] - control["weighted"]
-    if row["error"] is None or control["error"] is None:
-        return gap, None
-    return gap, math.sqrt(row["error"] ** 2 + control["error"] ** 2)
+        return None
+    return row["weighted"] - control["weighted"]

@@ -178,7 +178,9 @@ class Logged:
         met = self.levels.setdefault(segment, {})
         names = [*map(_spelled, column.dictionary.to_pylist()), "missing"]
         codes = np.array([met.setdefault(name, len(met)) for name in names], dtype=np.int64)
-        return codes[column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)]
+        places = column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
+        numbers: Integers = codes[places]
+        return numbers
 
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
         """Return the clusters of some units as numbers, in the order in which they were met."""

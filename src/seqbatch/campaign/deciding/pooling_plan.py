@@ -19,6 +19,9 @@ from seqbatch.inference.contrasts import Contrast
 #: Where nothing keeps the probabilities of actions up, waves are planned as if this did.
 LEAST = 0.001
 
+#: A smaller share is that of rounding.
+NOTHING = 1e-6
+
 
 @dataclass(frozen=True)
 class PlannedWave:
@@ -97,7 +100,7 @@ def shares_of(
             continue
         units = summary.overall.units
         cost = float(summary.overall.costs[summary.place(contrast)] / units)
-        usable = np.isfinite(cost) and sum(shares) < 1
+        usable = np.isfinite(cost) and sum(shares) < 1 - NOTHING
         shares.append(
             share_when_assigned(
                 spent=shares, units=units, cost=cost, planned_rest=wave.rest / contrast.arms

@@ -13,6 +13,7 @@ from typing import Any
 
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import (
+    NOTHING,
     PlannedWave,
     information,
     planned,
@@ -150,10 +151,13 @@ class _Asked:
         if not pooled.known or not pooled.error:
             return None
         at = dict(zip(data.waves, information(shares), strict=True))
-        looked = sorted({at[one.wave] for one in before if one.wave in at} | {at[data.waves[-1]]})
-        times = tuple(time for time in looked if time > 0)
+        looked = sorted({at[one.wave] for one in before if one.wave in at} - {0.0})
+        # A wave that adds no information, as one that was planned by nobody, is no look.
+        if at[data.waves[-1]] < (looked[-1] if looked else 0.0) + NOTHING:
+            return None
+        times = (*looked, at[data.waves[-1]])
         name = data.now.actions[data.order[place]].name
-        return cls(name, pooled, times, _to_come(data.now, times[-1])) if times else None
+        return cls(name, pooled, times, _to_come(data.now, times[-1]))
 
     @property
     def statistic(self) -> float:
@@ -164,6 +168,8 @@ def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
     """Return the information at the looks to come: what is left, by the sizes still planned."""
     plan = planned(now)
     parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
+    if spent > 1 - NOTHING:
+        return ()
     return tuple(spent + (1 - spent) * part / sum(parts) for part in accumulate(parts))
 
 
@@ -182,7 +188,7 @@ def _judged(
         shown[strongest.action] = wave
     open_ones = max(others - len(shown), 1)
     rows = tuple(_row(now, one, tested.get(one.action, open_ones), shown) for one in asked)
-    return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows), rows)
+    return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows, success=bool(shown)), rows)
 
 
 def _bound(now: Situation, one: _Asked, share: int) -> float:
@@ -211,8 +217,8 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
     )
 
 
-def _verdict(now: Situation, rows: Sequence[ActionLook]) -> str:
-    if any(row.shown is not None for row in rows):
+def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool) -> str:
+    if success:
         return SUCCESS
     if rows and all(row.boundary is not None and row.statistic <= -row.boundary for row in rows):
         return HARM

@@ -173,6 +173,13 @@ def write_spec(
     return made
 
 
+STOPPING = (
+    "\n# When to stop early; it cannot be declared later.\n# [stopping]\n"
+    '# rule = "obrien-fleming"  # or "pocock"; each close says what it says\n'
+    "# futility = true  # stop, too, where success has become unlikely\n"
+)
+
+
 def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> str:
     parts = [
         _heading(draft),
@@ -185,6 +192,7 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _left_out(draft),
         f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
         "# or calendar = true with waves = 3, units = 10000: a wave ends when it is closed\n",
+        STOPPING,
         '\n# Left out, the recommended policy is used.\n# [policy]\n# kind = "ThompsonSampling"\n',
     ]
     return "".join(parts)

@@ -22,10 +22,8 @@ class WaveAnswer:
 
     Parameters
     ----------
-    wave, units
-        Its number and size.
-    interval
-        By this wave alone.
+    wave, units, interval
+        Its number, its size, and what it says alone.
     effective
         How many outcomes of an action in an evenly randomised trial the wave is worth; below 30
         coverage has not been shown.

@@ -141,6 +141,12 @@ def _about_waves(found: "Findings") -> Iterable[str]:
             f"Fewer than {ENOUGH} effective outcomes of some action in wave "
             f"{', '.join(map(str, thin))}: for so few it has not been shown that intervals cover."
         )
+    late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
+    if late:
+        yield (
+            f"Wave {', '.join(map(str, late))} came after all that was planned had been counted: "
+            "it has no part in the pooled numbers. Look at it alone."
+        )
     for lift in found.lifts:
         if lift.same_p < 0.01 and len(lift.waves) > 1:
             size = found.measure.number(lift.by_size, lift.interval.error)
@@ -156,6 +162,8 @@ def _about_numbers(found: "Findings") -> Iterable[str]:
     if moved:
         some = ", ".join(moved[:5]) + (", ..." if len(moved) > 5 else "")
         yield f"Units were not alike in all waves: {some}."
+    if found.measure.direction == "min":
+        yield "Less is better: a difference below 0 is an improvement."
     if found.missing == "by features":
         yield (
             "Outcomes are missing more often for some kinds of units; that was taken into account "

@@ -19,6 +19,9 @@ from seqbatch.inference import (
 )
 from seqbatch.inference.segments import adjusted_p_values
 
+#: Splits are looked for among at most so many columns: a pass over all units tries each of them.
+MOST_COLUMNS = 100
+
 if TYPE_CHECKING:
     from seqbatch.campaign.views.answers import Asking
     from seqbatch.inference.summary import Missing
@@ -90,7 +93,7 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
         for place in range(1, len(asking.names))
         if (made := estimate_wave(asking.summaries[0], Lift(place))) is not None
     }
-    if not first:
+    if not first or len(asking.data.columns.names) > MOST_COLUMNS:
         return ()
     place = max(first, key=lambda one: first[one])
     columns = asking.data.columns

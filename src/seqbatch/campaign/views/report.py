@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.atomic import atomically
 from seqbatch.campaign.record.store import Event, Store
-from seqbatch.campaign.views.status import ActionRow, Status
+from seqbatch.campaign.views.status import Status
 from seqbatch.campaign.views.words import events_table, heading, remarks
 from seqbatch.display import page, paragraph, visible
 from seqbatch.display import picture as shown
@@ -57,8 +57,6 @@ def picture(status: Status) -> "alt.HConcatChart":
             "place": names.index(visible(row.action)),
             "units": row.units,
             "mean": row.weighted,
-            "low": _moved(row, -1.96),
-            "high": _moved(row, 1.96),
         }
         for row in status.actions
     ]
@@ -83,8 +81,6 @@ def picture(status: Status) -> "alt.HConcatChart":
     place = alt.X("wave:O", title="wave", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("action:N", sort=names)
     seen = base.transform_filter("isValid(datum.mean)")
-    sure = seen.transform_filter("isValid(datum.low)")
-    spread = sure.mark_rule().encode(x=place, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
@@ -92,7 +88,7 @@ def picture(status: Status) -> "alt.HConcatChart":
     )
     chart: alt.HConcatChart = alt.hconcat(
         shares.properties(width=240, height=280, title="Who got what"),
-        (spread + means).properties(width=360, height=280, title="What came back"),
+        means.properties(width=360, height=280, title="What came back"),
     )
     return chart
 
@@ -100,22 +96,16 @@ def picture(status: Status) -> "alt.HConcatChart":
 def _axis(status: Status) -> str:
     """Name the numbers of the second picture, with their unit."""
     unit = "" if status.unit is None else f" ({visible(status.unit)})"
-    return f"weighted mean outcome ± 1.96 se{unit}"
-
-
-def _moved(row: ActionRow, errors: float) -> float | None:
-    if row.weighted is None or row.error is None:
-        return None
-    return row.weighted + errors * row.error
+    return f"weighted mean outcome{unit}"
 
 
 def _explained(control: str | None) -> str:
     """Say what the means are."""
     said = (
         "The weighted mean is what the outcome would be if every unit of the wave got the action, "
-        "by the logged probabilities; raw, without any correction for looking at several actions "
-        "or waves. It is left out where some units could not get the action. Absent units count "
-        "as declared, and an action's cost is taken off (added, where less is better)."
+        "by the logged probabilities. It is left out where some units could not get the action. "
+        "Absent units count as declared, and an action's cost is taken off (added, where less is "
+        "better). Intervals that hold are in the campaign's findings."
     )
     if control is None:
         return said

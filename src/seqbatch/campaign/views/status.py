@@ -1,6 +1,5 @@
 """A campaign at a glance: waves, actions, outcomes, and what the estimate rests on."""
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,11 +46,11 @@ class ActionRow:
     `outcomes` are those recorded, and `absent` units have none and count as what was declared. The
     means are of both, with what the action costs. `mean` is the plain one. `weighted` is the
     inverse-probability-weighted one, what the outcome would be if all units of the wave got this
-    action, with its standard error. It takes outcomes to be missing at random. It is None where no
+    action. It takes outcomes to be missing at random. It is None where no
     outcome was seen, and where `least`, the smallest probability of the action for any unit of the
-    wave, is 0: nothing tells what the action would do for a unit that could not get it. The error
-    takes two outcomes.
-    `difference` is the weighted mean less the control's, with its standard error.
+    wave, is 0: nothing tells what the action would do for a unit that could not get it.
+    `difference` is the weighted mean less the control's. No interval is drawn around either: those
+    that hold after adaptive waves are in a campaign's findings.
     """
 
     wave: int
@@ -61,10 +60,8 @@ class ActionRow:
     outcomes: int
     mean: float | None
     weighted: float | None
-    error: float | None
     least: float
     difference: float | None = None
-    difference_error: float | None = None
     absent: int = 0
 
 
@@ -219,21 +216,15 @@ def _status(reader: Reader, now: Situation) -> Status:
 
 
 def compared(rows: list[ActionRow], control: str | None) -> list[ActionRow]:
-    """Return a wave's actions with their differences from the control, where both are known.
-
-    No unit has outcomes of two actions: the squares of the standard errors add.
-    """
+    """Return a wave's actions with their differences from the control, where both are known."""
     base = next((row for row in rows if row.action == control), None)
     if base is None or base.weighted is None:
         return rows
-    return [row if row is base else _against(row, base.weighted, base.error) for row in rows]
+    return [row if row is base else _against(row, base.weighted) for row in rows]
 
 
-def _against(row: ActionRow, weighted: float, error: float | None) -> ActionRow:
-    if row.weighted is None:
-        return row
-    both = None if row.error is None or error is None else math.hypot(row.error, error)
-    return replace(row, difference=row.weighted - weighted, difference_error=both)
+def _against(row: ActionRow, weighted: float) -> ActionRow:
+    return row if row.weighted is None else replace(row, difference=row.weighted - weighted)
 
 
 class _Sums:
@@ -248,7 +239,6 @@ class _Sums:
         self._weights = np.zeros(actions)
         self._weighted = np.zeros(actions)
         self._least = np.ones(actions)
-        self._parts: list[tuple[Any, Any, Any]] = []
 
     @property
     def units(self) -> int:
@@ -276,7 +266,6 @@ class _Sums:
         self._total += np.bincount(actions, weights=values, minlength=size)
         self._weights += np.bincount(actions, weights=weights, minlength=size)
         self._weighted += np.bincount(actions, weights=weights * values, minlength=size)
-        self._parts.append((actions, weights, values))
 
     def rows(self, now: Situation, wave: int) -> list[ActionRow]:
         """Return the wave's actions; the weighted means are self-normalised (Hajek)."""
@@ -284,11 +273,6 @@ class _Sums:
         known = seen & (self._least > 0)
         safe = np.where(seen, self._weights, 1.0)
         weighted = self._weighted / safe
-        spread = np.zeros(len(safe))
-        for actions, weights, values in self._parts:
-            gaps = (weights * (values - weighted[actions])) ** 2
-            spread += np.bincount(actions, weights=gaps, minlength=len(safe))
-        errors = np.sqrt(spread) / safe
         return [
             ActionRow(
                 wave=wave,
@@ -298,7 +282,6 @@ class _Sums:
                 outcomes=int(self._outcomes[place] - self._absent[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
                 weighted=float(weighted[place]) if known[place] else None,
-                error=float(errors[place]) if known[place] and self._outcomes[place] > 1 else None,
                 least=float(self._least[place]),
                 absent=int(self._absent[place]),
             )

@@ -1,8 +1,8 @@
 """Where a campaign stands, in words and tables: the same on a terminal, a page and in a notebook.
 
 The means are raw. The weighted means undo the unequal probabilities with which units got their
-actions, by the logged probabilities; their standard errors take the units to be independent and
-outcomes to be missing at random. Tests of one action against another are not made here.
+actions, by the logged probabilities, and take outcomes to be missing at random. Intervals, and
+comparisons of one action with another, are a matter of findings.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
-from seqbatch.display import Table, cell, counted, with_error
+from seqbatch.display import Table, cell, counted
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
@@ -153,16 +153,15 @@ def _state(status: "Status", wave: "Wave") -> str:
 
 
 def _observed(status: "Status", named: dict[str, str]) -> Table:
-    columns = ["wave", "action", "mean", "weighted mean ± se"]
+    columns = ["wave", "action", "mean", "weighted mean"]
     title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
     rows: list[list[Any]] = [
-        [row.wave, named[row.action], row.mean, with_error(row.weighted, row.error)]
-        for row in status.actions
+        [row.wave, named[row.action], row.mean, row.weighted] for row in status.actions
     ]
     if status.control:
-        columns.append("minus control ± se")
+        columns.append("minus control")
         for row, shown in zip(status.actions, rows, strict=True):
-            shown.append(with_error(row.difference, row.difference_error))
+            shown.append(row.difference)
     return Table(title, tuple(columns), rows, words=("action",), keys=2)
 
 

@@ -1,0 +1,60 @@
+"""What an analyst types to learn what was learned, and whether to stop."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.instances import units
+from tests.cli.test_campaign import SPEC, run, said, wave
+
+
+@pytest.fixture
+def stopped(tmp_path, monkeypatch):
+    """A campaign whose declared rule says to stop after its first wave."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    spec = SPEC + '[stopping]\nrule = "pocock"\n'
+    Path("spec.toml").write_text(spec, encoding="utf-8")
+    units(60).write_csv("units.csv")
+    run("create", "spec.toml")
+    assert run("findings", "spring").stdout.startswith("No outcomes yet.")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    wave(1)
+    run("record", "spring", "o1.csv")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("stopped")
+def test_the_answer_first_and_tables_after():
+    run("close", "spring")
+    shown = run("findings", "spring", "--level", "0.9").stdout
+    first = " ".join(shown.split())
+    assert first.startswith("call brings 1.")
+    assert "(90% interval" in first
+    assert "What each action brings over none" in first
+    assert "NOT VALID, for comparison" in first
+    assert "What would break it:" in first
+    plain = said("findings", "spring")
+    assert plain["sentences"][0].startswith("call brings 1.")
+    assert plain["level"] == 0.95
+    assert [lift["action"] for lift in plain["lifts"]] == ["mail", "call"]
+    json.dumps(plain, allow_nan=False)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason():
+    shown = " ".join(run("close", "spring").stdout.split())
+    assert "The declared rule (pocock, alpha 0.05) after wave 1: stop for success." in shown
+    assert "(boundary 2." in shown
+    assert "Next: seqbatch campaign report spring" in shown
+    units(40, start=60).write_csv("units2.csv")
+    refused = run("assign", "spring", "units2.csv", "--out", "a2.csv", code=3)
+    assert "seqbatch campaign continue" in " ".join(refused.output.split())
+    shown = run("continue", "spring", "--reason", "a second goal").stdout
+    assert 'goes on against "stop for success" (event 5).' in " ".join(shown.split())
+    assert "Next: seqbatch campaign assign spring" in " ".join(shown.split())
+    run("assign", "spring", "units2.csv", "--out", "a2.csv")
+    assert said("close", "spring", "--wave", "1")["stopping"]["verdict"] == "stop for success"
+    assert said("show-event", "spring")[4]["kind"] == "continue"
+    run("continue", "spring", "--reason", "again", code=3)
