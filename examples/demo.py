@@ -39,6 +39,7 @@ required_outcomes = 0.25    # a replay knows the outcome of about one customer i
 
 [reward]
 column = "visit"
+unit = "visits"
 range = [0, 1]
 unit = "visits"
 
@@ -160,7 +161,7 @@ def main() -> None:
     campaign("findings", "spring-mail")
     say("Every decision can be proved: hashes, estimates and decisions, all again from the rows.")
     campaign("verify", "spring-mail")
-    say("A page with a picture, which opens without a network.")
+    say("A page to forward: the answer first. It opens and prints without a network.")
     campaign("report", "spring-mail", "--out", OUT / "report.html")
 
 

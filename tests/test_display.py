@@ -152,7 +152,7 @@ def test_the_page_of_a_campaign_escapes_names(campaign, tmp_path):
     campaign.report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert NASTY not in text
-    for table in campaign.status().tables():
+    for table in campaign.findings().tables():
         assert table.html() in text
 
 

@@ -68,7 +68,7 @@ class Table:
         return (
             '<table><caption style="caption-side: top; text-align: left; font-weight: bold; '
             f'{PADDING}">'
-            f"{_escaped(self.title)}</caption>"
+            f"{escaped(self.title)}</caption>"
             f"<thead>{heads}</thead><tbody>{body}</tbody></table>"
         )
 
@@ -135,7 +135,7 @@ def counted(count: int, what: str) -> str:
 
 def paragraph(text: str) -> str:
     """Return text as a paragraph of HTML, line by line."""
-    return f"<p>{'<br>'.join(_escaped(line) for line in text.strip().split(chr(10)))}</p>"
+    return f"<p>{'<br>'.join(escaped(line) for line in text.strip().split(chr(10)))}</p>"
 
 
 #: Nothing is fetched and nothing runs: not even what got in by mistake.
@@ -145,10 +145,43 @@ PAGE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>
+:root {{ color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ccc; --link: #0b5394;
+  --soft: #f3f5f7 }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222 }}
+  color: var(--ink); background: var(--paper); overflow-wrap: break-word }}
+h1 {{ font-size: 1.6rem; line-height: 1.25 }}
+h2 {{ font-size: 1.25rem; margin-top: 2rem; padding-top: 1rem; border-top: 2px solid var(--line) }}
+h3 {{ font-size: 1.05rem; margin-bottom: 0.25rem }}
+a {{ color: var(--link) }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }}
-th, td {{ border-bottom: 1px solid #ccc }}
+th, td {{ border-bottom: 1px solid var(--line); vertical-align: top }}
+figure {{ margin: 1rem 0; max-width: 40rem }}
+figure img {{ width: 100% }}
+figcaption {{ font-size: 0.9rem }}
+nav {{ padding: 0.75rem 1rem; background: var(--soft); line-height: 2 }}
+nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
+.first > p:first-of-type {{ font-size: 1.25rem; line-height: 1.4 }}
+@media (max-width: 30rem) {{
+  body {{ margin: 1rem auto; font-size: 15px }}
+  table {{ font-size: 13px }}
+  th, td {{ padding: 0.2em 0.4em !important }}
+  ul {{ padding-left: 1.2rem }}
+}}
+@media screen and (prefers-color-scheme: dark) {{
+  :root {{ --ink: #e6e6e6; --paper: #1a1a1a; --line: #4a4a4a; --link: #8ab8ff; --soft: #262626 }}
+  img {{ filter: invert(0.9) hue-rotate(180deg) }}
+}}
+@media print {{
+  @page {{ margin: 16mm }}
+  body {{ font-size: 10.5pt; max-width: none; margin: 0; padding: 0 }}
+  table {{ display: table; font-size: 8.5pt }}
+  thead {{ display: table-header-group }}
+  table, tr, figure, li {{ break-inside: avoid }}
+  h2, h3, caption {{ break-after: avoid }}
+  figure {{ max-width: 13cm }}
+  nav {{ display: none }}
+  .first {{ break-after: page }}
+}}
 </style></head><body><h1>{title}</h1>
 {body}
 </body></html>
@@ -160,7 +193,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
     The title is plain text; the parts are HTML already.
     """
-    return PAGE.format(policy=POLICY, title=_escaped(title), body="\n".join(parts))
+    return PAGE.format(policy=POLICY, title=escaped(title), body="\n".join(parts))
 
 
 def picture(draw: Callable[[], Any], title: str) -> str:
@@ -181,7 +214,7 @@ def picture(draw: Callable[[], Any], title: str) -> str:
     data = base64.b64encode(file.getvalue().encode()).decode()
     # An image, not a part of the page: its names and styles meet no others there.
     return (
-        f'<img src="data:image/svg+xml;base64,{data}" alt="{_escaped(title)}" '
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{escaped(title)}" '
         'style="max-width: 100%; background: white">'
     )
 
@@ -202,7 +235,8 @@ def shown(
     return f"<div>{''.join(parts)}</div>"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text that stands in HTML as it is, what cannot be seen written out."""
     return html.escape(visible(text))
 
 

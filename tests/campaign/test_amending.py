@@ -52,7 +52,7 @@ def test_an_amendment_says_what_changed_from_what_to_what(store, tmp_path):
         {"what": "actions", "from": ["a", "b", "c"], "to": ["a", "c", "d"]},
         {"what": "floor", "from": 0.02, "to": 0.05},
     ]
-    page, _ = campaign.report(tmp_path / "report.html")
+    page = campaign.report(tmp_path / "report.html")
     said = "sizes from 300, 300, 300 to 300, 400; actions from a, b, c to a, c, d; floor from 0.02"
     assert said in page.read_text(encoding="utf-8")
     with pytest.raises(InvalidArgumentError, match="a change of some kind; received what is so"):

@@ -60,7 +60,7 @@ def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "VIOLATED" in page
     assert "visits (per week)" in page
-    assert "Observed (revenue in EUR)" in page
+    assert "Outcome: revenue, in EUR; more is better." in page
     assert campaign.verify().sound
 
 

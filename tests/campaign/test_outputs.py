@@ -190,14 +190,14 @@ def test_a_file_that_is_there_is_overwritten_by_force_alone(campaign, call, name
     assert Path(name).read_text(encoding="utf-8") != "mine"
 
 
-def test_the_picture_of_a_report_is_a_target_too(campaign):
-    with pytest.raises(InvalidArgumentError, match=r"out must be a \.html or \.htm file"):
+def test_a_report_is_of_a_kind_that_can_be_written(campaign):
+    with pytest.raises(InvalidArgumentError, match=r"a \.html, \.htm, \.md or \.json file"):
         campaign.report("report.png", force=True)
-    Path("report.png").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"received report\.png, which exists"):
-        campaign.report("report.html")
-    assert Path("report.png").read_text() == "mine"
-    assert not Path("report.html").exists()
+    with pytest.raises(InvalidArgumentError, match="one of html, htm, md, json; received pdf"):
+        campaign.report("report.html", file_format="pdf")
+    campaign.report("report.txt", file_format="md")
+    assert Path("report.txt").read_text(encoding="utf-8").startswith("# Campaign")
+    assert sorted(path.name for path in Path().glob("report*")) == ["report.txt"]
 
 
 def test_a_name_tells_the_format(campaign):

@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.campaign.views.report import write_report
 from seqbatch.campaign.views.status import UNKNOWN
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
@@ -39,10 +38,9 @@ def test_what_some_units_could_not_get_is_not_known(base, tmp_path):
         assert row.outcomes > 90
         assert row.mean > 5
         assert (row.least, row.weighted) == (0.0, None)
-    write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
+    campaign.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "It is left out where some units could not get the action." in page
-    assert "(control)" not in page
+    assert "The one that others are compared with: none was declared." in page
 
 
 def test_actions_that_were_added_later_had_no_chance(base):
@@ -63,7 +61,7 @@ def test_one_outcome_is_a_mean(base, tmp_path):
     campaign.record(pl.DataFrame({"id": [first["a"], first["b"]], "y": [1.0, 3.0]}))
     row = rows_of(campaign, 1)["b"]
     assert (row.weighted, row.difference) == (3.0, 2.0)
-    write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
+    campaign.report(tmp_path / "page.html")
 
 
 def test_the_control_is_what_others_are_compared_with(base, tmp_path):
@@ -78,7 +76,7 @@ def test_the_control_is_what_others_are_compared_with(base, tmp_path):
             row = rows[name]
             assert row.difference == row.weighted - rows["b"].weighted
             assert row.difference == pytest.approx(gap, abs=0.1)
-    write_report(campaign.status(), campaign.events(), tmp_path / "page.html")
+    campaign.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "b (control)" in page
-    assert "minus control" in page
+    assert "The one that others are compared with: b." in page
+    assert "compared with b" in page

@@ -90,7 +90,7 @@ def test_a_whole_campaign(folder):
     page = Path(files[0]).read_text(encoding="utf-8")
     assert "Campaign spring" in page
     assert 'src="http' not in page
-    assert Path(files[1]).stat().st_size > 10_000
+    assert len(files) == 1
     assert folder.exists()
 
 

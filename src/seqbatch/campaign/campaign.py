@@ -20,7 +20,7 @@ from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.finding_out import findings
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.next_step import Step, next_step
-from seqbatch.campaign.views.report import require_page, write_report
+from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
@@ -164,15 +164,17 @@ class Campaign:
         return status(self.store, self.name, at_event=at_event)
 
     @naming_damage
-    def findings(self, *, level: float = 0.95) -> Findings:
+    def findings(self, *, level: float = 0.95, at_event: int | None = None) -> Findings:
         """Return what was learned so far, with intervals that hold after adaptive waves.
 
         Parameters
         ----------
         level
             The coverage of the intervals.
+        at_event
+            As it was right after this event; now where None.
         """
-        return findings(self.store, self.name, level=level)
+        return findings(self.store, self.name, level=level, at_event=at_event)
 
     @naming_damage
     def next_step(self) -> Step:
@@ -225,22 +227,29 @@ class Campaign:
 
     @naming_damage
     def report(
-        self, out: str | Path, *, at_event: int | None = None, force: bool = False
-    ) -> list[Path]:
-        """Write a page about the campaign, with a picture beside it; return the files.
+        self,
+        out: str | Path,
+        *,
+        at_event: int | None = None,
+        file_format: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write what was learned, how sure that is and how it came about; return the file.
 
         Parameters
         ----------
         out
-            The page, an HTML file that opens without a network.
+            The file: .html (a page that opens and prints without a network), .md or .json.
         at_event
             As it was right after this event; now where None.
+        file_format
+            "html", "md" or "json", where the file's name does not say it.
         force
-            Overwrite files that are there.
+            Overwrite a file that is there.
         """
-        require_page(Path(out), store=self.store, force=force)
-        shown = self.status(at_event=at_event)
-        return write_report(shown, self.events()[: shown.events], Path(out))
+        out = Path(out)
+        made = require_report(out, store=self.store, force=force, file_format=file_format)
+        return write_report(self.store, self.name, out, file_format=made, at_event=at_event)
 
     @naming_damage
     def export(

@@ -237,19 +237,25 @@ def export(
 @app.command()
 def report(
     name: Name,
-    out: Annotated[Path, typer.Option(help="The page to write; a picture goes beside it.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")],
     at_event: AtEvent = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="html, md or json (default: by the file's ending)."),
+    ] = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write a page about a campaign, with a picture; it opens without a network.
+    """Write a report to forward: the answer, what to do next, and everything behind it.
+
+    The page opens and prints without a network.
 
     Example: seqbatch campaign report spring --out report.html
     """
     with opened(name, store, None, as_json) as campaign:
-        files = campaign.report(out, at_event=at_event, force=force)
+        file = campaign.report(out, at_event=at_event, file_format=file_format, force=force)
     if as_json:
-        dump({"files": [str(file) for file in files]})
+        dump({"files": [str(file)]})
     else:
-        say_files(files)
+        say_files([file])

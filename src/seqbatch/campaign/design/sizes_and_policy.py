@@ -10,7 +10,7 @@ from seqbatch.campaign.design.reasons import received
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
-from seqbatch.planning import plan
+from seqbatch.planning import Plan, plan
 from seqbatch.policies import Oracle, registry
 
 #: What a campaign prefers to a policy's own defaults.
@@ -30,11 +30,12 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
         assert grid.waves is not None
         return grids.uniform(units=grid.units, batches=grid.waves).sizes, None
     assert grid.plan is not None
-    return _planned(spec, grid.plan)
+    made = planned(spec, grid.plan)
+    return made.grid.sizes, registry.describe(made.policy)
 
 
-def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Plan with the spec's own actions, features, randomised share and floor."""
+def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
+    """Return the plan with the spec's own actions, features, randomised share and floor."""
     for name in OWN:
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
@@ -53,7 +54,7 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
     if not shared:
         size = {"features": encoder.dim - int(spec.features.intercept)}
     try:
-        made = plan(
+        return plan(
             actions=len(spec.actions),
             randomised=spec.randomised,
             floor=spec.floor,
@@ -66,7 +67,6 @@ def _planned(spec: Spec, wanted: dict[str, Any]) -> tuple[tuple[int, ...], dict[
         ) from None
     except (InvalidArgumentError, OverflowError) as error:
         raise InvalidSpecError(f"grid.plan: {error}") from None
-    return made.grid.sizes, registry.describe(made.policy)
 
 
 def _require_small(wanted: dict[str, Any]) -> None:

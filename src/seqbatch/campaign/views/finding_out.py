@@ -13,7 +13,7 @@ from seqbatch.campaign.deciding.pooling_plan import PlannedWave, planned_waves
 from seqbatch.campaign.deciding.stopping import looks_taken
 from seqbatch.campaign.deciding.stopping_words import inflated
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.views.answers import Asking
 from seqbatch.campaign.views.findings import Findings, StoppingAnswer
@@ -28,11 +28,14 @@ from seqbatch.inference.model import Evidence
 from seqbatch.inference.moments import Moments
 
 
-def findings(store: Store, name: str, *, level: float = 0.95) -> Findings:
-    """Return what a campaign has taught so far."""
+def findings(
+    store: Store, name: str, *, level: float = 0.95, at_event: int | None = None
+) -> Findings:
+    """Return what a campaign has taught so far, or had right after event number `at_event`."""
     arguments.number("level", level, above=0.5, at_most=1 - 1e-9)
     with store.read(name) as reader:
-        now, events = current(reader), reader.events()
+        events = events_until(reader.events(), at_event)
+        now = current(reader) if at_event is None else situation(events)
         data = logged(reader, now, segments=now.spec.report.segments)
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:

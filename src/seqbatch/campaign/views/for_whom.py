@@ -1,15 +1,18 @@
 """For whom: the rule to run next, declared segments, splits that were found, and drift."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seqbatch.campaign.views.findings import DriftAnswer, RuleAnswer, SegmentAnswer, SplitAnswer
+from seqbatch.core.arrays import Bools
 from seqbatch.inference import (
     Declared,
     Lift,
     Mean,
+    Rows,
     WaveSummary,
     drift,
     estimate_wave,
@@ -32,7 +35,7 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     last = _among_active(asking)
     if not last.evidence.statistics.count.any():
         return None
-    made = judge_next_rule(asking.data.each_wave[-1], last, level=asking.level)
+    made = judge_next_rule(_ActiveRows(asking), last, level=asking.level)
     about = f"gain of the rule to run next over {asking.names[0]} for everybody"
     return RuleAnswer(
         gain=asking.own(made.gain, about),
@@ -51,11 +54,28 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
 
 def _among_active(asking: "Asking") -> WaveSummary:
     """Return the last summary without the outcomes of retired actions: no rule may give them."""
-    last, data = asking.summaries[-1], asking.data
-    active = np.array([number not in data.now.retired for number in data.order])
+    last, active = asking.summaries[-1], _active(asking)
     statistics = last.evidence.statistics
     kept = replace(statistics, count=np.where(active, statistics.count, 0))
     return replace(last, evidence=replace(last.evidence, statistics=kept))
+
+
+def _active(asking: "Asking") -> Bools:
+    """Return which actions are still given, in the order of all."""
+    data = asking.data
+    return np.array([number not in data.now.retired for number in data.order])
+
+
+@dataclass(frozen=True, eq=False)
+class _ActiveRows:
+    """The last wave, in which outcomes of retired actions do not count, as in its summary."""
+
+    asking: "Asking"
+
+    def __iter__(self) -> Iterator[Rows]:
+        active = _active(self.asking)
+        for rows in self.asking.data.each_wave[-1]:
+            yield replace(rows, outcomes=np.where(active[rows.actions], rows.outcomes, np.nan))
 
 
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:

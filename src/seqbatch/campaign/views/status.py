@@ -129,7 +129,7 @@ class Status:
         return f"<Status of {short(self)}>"
 
     def _repr_html_(self) -> str:
-        from seqbatch.campaign.views.report import picture
+        from seqbatch.campaign.views.status_picture import picture
         from seqbatch.campaign.views.words import heading, remarks
 
         draw = (lambda: picture(self)) if self.actions else None

@@ -1,0 +1,200 @@
+"""How the campaign was run: the plan and what became of it, who got what, looks, and the record."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.measure import percent
+from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Picture, Section
+from seqbatch.campaign.views.reporting.material import Material
+from seqbatch.campaign.views.reporting.pictures import Share, shares
+from seqbatch.campaign.views.reporting.placed import placed
+from seqbatch.campaign.views.words import events_table, what_was_done
+from seqbatch.display import Table, cell, counted
+from seqbatch.policies.registry import text
+
+#: How policies that learn nothing choose.
+CHOSEN = {
+    "UniformRandom": "every action is equally likely in every wave.",
+    "FixedAction": "everybody gets the same action, but for units assigned at random.",
+}
+#: How many events a page lists; of longer histories the first and the last.
+MOST_EVENTS = 60
+
+
+def planned_and_done(of: Material) -> Section:
+    """Return what was planned, and what happened wave by wave."""
+    parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
+    changes = [_told(event) for event in of.events if event.kind in ("amend", "abort", "continue")]
+    changes += [
+        f"Wave {event.payload['wave']} was closed with a reason: {event.why}"
+        for event in of.events
+        if event.kind == "close" and event.why
+    ]
+    parts += [Heading("What was changed on the way"), Items(changes)] if changes else [
+        "Nothing was changed on the way."]  # fmt: skip
+    return Section("conduct", "What was planned, and what happened", parts)
+
+
+def _planned(of: Material) -> Iterator[str]:
+    spec, now, measure = of.created.spec, of.created, of.found.measure
+    names = ", ".join(action.name for action in now.actions)
+    control = "none was declared" if spec.control is None else spec.control
+    yield f"Actions: {names}. The one that others are compared with: {control}."
+    unit = "" if measure.unit is None else f", in {measure.unit}"
+    wanted = "more" if measure.direction == "max" else "less"
+    yield f"Outcome: {measure.reward}{unit}; {wanted} is better."
+    if spec.grid.calendar:
+        yield (
+            f"{counted(len(now.sizes), 'wave')}, ended by the calendar; {of.units(sum(now.sizes))} "
+            "were expected in all."
+        )
+    else:
+        sizes = ", ".join(f"{size:,}" for size in now.sizes)
+        yield f"{counted(len(now.sizes), 'wave')} of {sizes} {measure.of}s."
+    usual = "later waves give each unit more often what the outcomes so far speak for."
+    yield (
+        f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} In full: "
+        f"{text(now.policy)}."
+    )
+    yield (
+        f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance of an "
+        f"action: {percent(now.floor)}."
+    )
+    rule = spec.stopping
+    yield (
+        "No rule for stopping early was declared."
+        if rule.rule == "none"
+        else f"Rule for stopping early: {rule.rule}, with an error of {percent(rule.alpha)} in all."
+    )
+
+
+def _waves(of: Material) -> Table:
+    assigned, closed = _times(of.events)
+    absent = any(wave.absent for wave in of.status.waves)
+    rows = [
+        [wave.wave, "open-ended" if wave.size is None else wave.size, wave.assigned, wave.observed,
+         *([wave.absent] if absent else []), _state(of, wave.wave, wave.closed),
+         assigned.get(wave.wave, ""), closed.get(wave.wave, "")]
+        for wave in of.status.waves
+    ]  # fmt: skip
+    words = ("state", "first assigned (UTC)", "closed (UTC)")
+    columns = ("wave", f"planned {of.found.measure.of}s", "got an action", "outcomes",
+               *(["counted as absent"] if absent else []), *words)  # fmt: skip
+    return Table("Wave by wave: planned and done", columns, rows, words=words)
+
+
+def _times(events: Sequence[Event]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return when each wave's first units were assigned, and when it was closed."""
+    assigned: dict[int, str] = {}
+    closed: dict[int, str] = {}
+    wave = 1
+    for event in events:
+        if event.kind == "assign":
+            assigned.setdefault(wave, event.at[:10])
+        elif event.kind == "close":
+            closed[wave] = event.at[:10]
+            wave += 1
+    return assigned, closed
+
+
+def _state(of: Material, wave: int, closed: bool) -> str:
+    now = of.now
+    if closed:
+        return "closed, not learned from" if wave in now.skipped else "closed"
+    if now.condition != "open":
+        return now.condition
+    return "open" if wave == now.wave else "to come"
+
+
+def _told(event: Event) -> str:
+    done = what_was_done(event)
+    what = {"amend": "amended", "abort": "ended early", "continue": "went on against the rule"}
+    return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
+
+
+def allocation(of: Material) -> Section:
+    """Return the share of each action by wave."""
+    sizes = Counter[int]()
+    for row in of.status.actions:
+        sizes[row.wave] += row.units
+    given = [Share(row.wave, row.action, row.units / sizes[row.wave])
+             for row in of.status.actions if sizes[row.wave]]  # fmt: skip
+    if not given:
+        return Section("allocation", "Who got which action", ["No unit has an action yet."])
+    rows = [
+        [row.wave, row.action, row.units, percent(round(row.units / sizes[row.wave], 3)),
+         row.randomised]
+        for row in of.status.actions
+        if sizes[row.wave]
+    ]  # fmt: skip
+    columns = ("wave", "action", f"{of.found.measure.of}s", "share", "of them at random")
+    table = Table("Who got which action", columns, rows, words=("action",), keys=2)
+    told = "; ".join(
+        f"wave {wave}: "
+        + ", ".join(f"{one.action} {one.share:.0%}" for one in given if one.wave == wave)
+        for wave in sizes
+    )
+    picture = Picture(
+        lambda: shares(given),
+        f"Share of each action by wave. {told}.",
+        "The share of a wave that got each action: the stronger the colour, the more.",
+    )
+    return Section("allocation", "Who got which action", [picture, table])
+
+
+def stopping(of: Material) -> Section:
+    """Return each look: boundary, statistic and verdict; or what looking without a rule costs."""
+    found = of.found.stopping
+    parts: list[Part] = []
+    if found.looks:
+        parts.append(
+            "After a wave each action's lead over the one it is compared with is divided by its "
+            "standard error. Beyond the boundary the lead is shown; boundaries are such that all "
+            "looks together err as seldom as declared."
+        )
+        parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
+    elif found.rule != "none":
+        parts.append(f"The declared rule ({found.rule}) has not been applied yet: no look so far.")
+    elif found.inflated is not None:
+        parts.append(inflation_text(found.inflated))
+    else:
+        parts.append("No rule for stopping early was declared.")
+    if found.gone_on:
+        parts.append(
+            Items([f"After wave {wave} it went on against the rule. Reason: {why}"
+                   for wave, why in found.gone_on.items()])
+        )  # fmt: skip
+    return Section("stopping", "Whether to stop", parts)
+
+
+def audit(of: Material) -> Section:
+    """Return what was done in short, and what the hashes are for."""
+    kinds = Counter(event.kind for event in of.events)
+    done = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+    amended = [
+        [event.sequence, event.at[:10], event.who, change["what"], _listed(change["from"]),
+         _listed(change["to"]), event.why]
+        for event in of.events
+        for change in event.payload.get("changes", ())
+    ]  # fmt: skip
+    columns = ("event", "when", "who", "what", "from", "to", "why")
+    parts: list[Part] = [f"{counted(len(of.events), 'event')} in all: {done}."]
+    if amended:
+        parts.append(Table("Amendments", columns, amended, words=columns[1:]))
+    parts += [
+        events_table(of.found.name, list(of.events)).shortened(MOST_EVENTS),
+        f"Hash of event {of.now.sequence}, the newest: {of.now.hash}\n"
+        "It depends on every event before it. Keep it elsewhere (seqbatch campaign seal): whoever "
+        "changes, removes or inserts anything up to here later gets another hash.",
+        "Hash of all units, decisions, outcomes and estimates, the same whatever files they came "
+        f"in: {of.status.state}",
+        f"To have every hash checked, every estimate made again and every decision taken again: "
+        f"seqbatch campaign verify {of.found.name}",
+    ]
+    return Section("audit", "What is on record", parts)
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
