@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.identifying import numbers_rows
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import is_code, unlikely_id
+from seqbatch.campaign.design.number_format import PLAIN
 from seqbatch.campaign.design.spelled_dates import share_of_dates
 from seqbatch.campaign.design.spelled_numbers import (
     currencies,
@@ -164,8 +165,9 @@ def _numeric(ways: Ways, habits: Habits) -> Proposal:
     if column.missing:
         settings["missing"] = "median"
         said.append(f"{_missing(column)} the median")
-    if way.example:
-        settings["format"] = way.example
+    if way.example or remark:
+        # Where cells can be read in two ways a file is refused unless the spec says which.
+        settings["format"] = way.example or PLAIN
     said.append(_tail(way.numbers, column))
     text = '"learn"' if len(settings) == 1 else value(settings)
     return Proposal(column.name, "numeric", text, _joined(*said, remark))

@@ -19,10 +19,13 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 NOTHING = "nothing was recorded"
+#: What to do about numbers that can be read in two ways.
+REWRITE = "declare which, or write the numbers without thousands and with two decimals"
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,16 @@ class Recording:
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
         columns, row = check_columns(self._now, source), 0
+        unclear = UnclearDots(source, unspelled_columns(self._now.spec))
         for batch in source.batches(columns):
             self._require_numbers(batch, source)
+            unclear.look(batch, row)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
             self._batch(batch, source.lines(read))
             row += batch.num_rows
             report(row)
         source.require_unchanged()
+        self._refuse_unclear(source, unclear)
         if source.ragged:
             self._keep_ragged(source)
             row += len(source.ragged)
@@ -117,6 +123,13 @@ class Recording:
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):
                     problem = (0, name, f"must be numbers; received {kind}")
                     raise InvalidFileError(source.name, [problem], NOTHING)
+
+    def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
+        """Refuse a file whose numbers may be a thousand times as large as they look."""
+        if found := unclear.problems(REWRITE):
+            lines = source.lines(np.array([row for row, _, _ in found])).tolist()
+            problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
+            raise source.invalid(problems, NOTHING)
 
     def _batch(self, batch: Any, lines: Integers) -> None:
         judged = self._judge(batch)
@@ -268,6 +281,12 @@ def check_columns(now: Situation, source: Source) -> list[str]:
 def number_columns(spec: Spec) -> tuple[str, ...]:
     """Return the columns of an outcome file that hold numbers."""
     return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
+
+
+def unspelled_columns(spec: Spec) -> tuple[str, ...]:
+    """Return the columns of an outcome file that hold numbers for which no format is declared."""
+    rewards = spec.reward.columns if spec.reward.format is None else ()
+    return (*rewards, *(each.column for each in spec.metrics if each.format is None))
 
 
 def record(
