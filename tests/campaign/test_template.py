@@ -402,3 +402,9 @@ def test_sizes_by_a_plan(tmp_path):
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():
     table = pa.table({"id": ["a", "b", "c"], "x": [1.0, math.inf, 3.0], "y": [2.0, 2.0, 5.0]})
     assert "x" not in parse_spec(starting_spec(table)).features.columns
+
+
+@pytest.mark.parametrize(("spend", "offered"), [(("1,5", "2,25"), True), (("1.5", "2.25"), False)])
+def test_a_format_for_outcomes_is_offered_where_units_have_decimal_commas(tmp_path, spend, offered):
+    path = write(tmp_path / "u.csv", {"id": ids(), "spend": column(*spend)})
+    assert ('# format = "1.234,56"' in starting_spec(path)) is offered

@@ -38,12 +38,15 @@ class Draft:
         The column that tells them apart, or the two that do together.
     columns
         What becomes of each column, in the order of the file.
+    decimal_comma
+        Whether a comma parts decimals in the file, and so perhaps in files of outcomes.
     """
 
     origin: str
     rows: int
     unit: tuple[str, ...]
     columns: tuple[Proposal, ...]
+    decimal_comma: bool = False
 
     @property
     def has_dates(self) -> bool:
@@ -74,7 +77,13 @@ def draft_of(opened: Source, *, reward: str) -> Draft:
         for column, ways in zip(columns, every, strict=True)
     ]
     made = _without_repeats(columns, first, _measures(every, habits))
-    return Draft(opened.name, columns[0].rows, own, tuple(_asking(each) for each in made))
+    return Draft(
+        opened.name,
+        columns[0].rows,
+        own,
+        tuple(_asking(each) for each in made),
+        decimal_comma=bool(habits.decimal_comma),
+    )
 
 
 def _unit(name: str, units: tuple[str, ...]) -> Proposal:

@@ -17,6 +17,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
+from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.reading import Source, source
 from seqbatch.campaign.tables.unclear import UnclearDots
@@ -24,8 +25,6 @@ from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 NOTHING = "nothing was recorded"
-#: What to do about numbers that can be read in two ways.
-REWRITE = "declare which, or write the numbers without thousands and with two decimals"
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class Recorded:
         The number of the event; None where there was nothing but duplicates.
     read_as
         How a CSV file was read, where that is not as most are.
+    advice
+        What to do about held rows, where that can be told.
     """
 
     rows: int
@@ -63,6 +64,7 @@ class Recorded:
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
     read_as: str = ""
+    advice: tuple[str, ...] = ()
 
 
 class Recording:
@@ -81,6 +83,7 @@ class Recording:
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
+        self._misspelled = Misspelled()
 
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
@@ -111,6 +114,7 @@ class Recording:
             reasons=self._reasons(),
             event=event,
             read_as=source.read_as,
+            advice=tuple(self._misspelled.advice(self._now)),
         )
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
@@ -126,7 +130,7 @@ class Recording:
 
     def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
         """Refuse a file whose numbers may be a thousand times as large as they look."""
-        if found := unclear.problems(REWRITE):
+        if found := unclear.problems(ways_out(self._now)):
             lines = source.lines(np.array([row for row, _, _ in found])).tolist()
             problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
             raise source.invalid(problems, NOTHING)
@@ -141,6 +145,7 @@ class Recording:
         if self._now.wave > 1 and taken.any():
             waves = self._now.waves_of(judged.numbers[taken])
             self._late += int((waves < self._now.wave).sum())
+        self._misspelled.look(self._now.spec, batch, judged)
         kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
             self._keep(judged, kept, lines)
@@ -281,12 +286,6 @@ def check_columns(now: Situation, source: Source) -> list[str]:
 def number_columns(spec: Spec) -> tuple[str, ...]:
     """Return the columns of an outcome file that hold numbers."""
     return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
-
-
-def unspelled_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the columns of an outcome file that hold numbers for which no format is declared."""
-    rewards = spec.reward.columns if spec.reward.format is None else ()
-    return (*rewards, *(each.column for each in spec.metrics if each.format is None))
 
 
 def record(
