@@ -17,6 +17,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
+from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.reading import Source, source
@@ -84,6 +85,9 @@ class Recording:
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._misspelled = Misspelled()
+        self._unknown = UnknownIds()
+        # Where each unit's outcome stands in the file, 0 where it does not; zeros take no memory.
+        self._standing = np.zeros(self._now.assigned, dtype=np.int64)
 
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
@@ -93,7 +97,7 @@ class Recording:
             self._require_numbers(batch, source)
             unclear.look(batch, row)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
-            self._batch(batch, source.lines(read))
+            self._batch(batch, source.lines(read), source.place)
             row += batch.num_rows
             report(row)
         source.require_unchanged()
@@ -114,8 +118,12 @@ class Recording:
             reasons=self._reasons(),
             event=event,
             read_as=source.read_as,
-            advice=tuple(self._misspelled.advice(self._now)),
+            advice=self._advice(row),
         )
+
+    def _advice(self, rows: int) -> tuple[str, ...]:
+        changed = self._unknown.advice(self._change, rows)
+        return (*([changed] if changed else []), *self._misspelled.advice(self._now))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
@@ -135,8 +143,8 @@ class Recording:
             problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
             raise source.invalid(problems, NOTHING)
 
-    def _batch(self, batch: Any, lines: Integers) -> None:
-        judged = self._judge(batch)
+    def _batch(self, batch: Any, lines: Integers, place: str) -> None:
+        judged = self._judge(batch, lines, place)
         verdicts = judged.verdicts
         for place, name in enumerate(VERDICTS):
             self._counts[name] += int((verdicts == place).sum())
@@ -150,10 +158,11 @@ class Recording:
         if len(kept):
             self._keep(judged, kept, lines)
 
-    def _judge(self, batch: Any) -> Judged:
+    def _judge(self, batch: Any, lines: Integers, place: str) -> Judged:
         spec = self._now.spec
         judged = judging.readable(spec, batch)
         numbers = self._change.numbers(judged.units)
+        self._unknown.add([judged.units[row] for row in np.flatnonzero(numbers < 0).tolist()])
         waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
@@ -167,7 +176,13 @@ class Recording:
             )  # fmt: skip
             self._keep_owners(judged.ids, owners)
         else:
-            judging.compared(judged, versions, known, parts=parts, correct=self._correct)
+            judging.compared(
+                judged, versions, known, parts=parts, correct=self._correct,
+                places=lines[judged.candidates], earlier=self._standing[asked], place=place,
+            )  # fmt: skip
+            stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
+            # The first place of a unit is the one that is written last.
+            self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
         return judged
 
     def _owners(self, ids: list[str]) -> dict[str, int]:
