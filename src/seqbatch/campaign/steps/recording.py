@@ -20,7 +20,7 @@ from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.columns import holds_numbers
-from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.campaign.tables.reading import Source, no_such_column, source
 from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
@@ -146,8 +146,8 @@ class Recording:
     def _batch(self, batch: Any, lines: Integers, place: str) -> None:
         judged = self._judge(batch, lines, place)
         verdicts = judged.verdicts
-        for place, name in enumerate(VERDICTS):
-            self._counts[name] += int((verdicts == place).sum())
+        for code, name in enumerate(VERDICTS):
+            self._counts[name] += int((verdicts == code).sum())
         taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
         if self._now.wave > 1 and taken.any():
@@ -284,11 +284,11 @@ class Recording:
 
 def check_columns(now: Situation, source: Source) -> list[str]:
     """Return the columns to read: unit, reward, metrics and outcome id; and where there, wave."""
-    there = set(source.columns())
+    there = source.columns()
     wanted = [*now.spec.unit, *number_columns(now.spec)]
     missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
     if missing:
-        problems = [(0, name, "the file has no such column") for name in missing]
+        problems = [(0, name, no_such_column(name, there)) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)

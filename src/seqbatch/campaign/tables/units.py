@@ -18,7 +18,7 @@ from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import joined, parted, read_ids
-from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.reading import Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 from seqbatch.campaign.tables.unclear import UnclearDots
@@ -110,10 +110,10 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
-    there = set(source.columns())
+    there = source.columns()
     missing = [name for name in file_columns(encoder) if name not in there]
     if missing:
-        found = [(0, name, "the file has no such column") for name in missing]
+        found = [(0, name, no_such_column(name, there)) for name in missing]
         raise source.invalid(found, NOTHING)
 
 
