@@ -127,7 +127,9 @@ def first_spec(
     if units is not None:
         given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
         with given as opened:
-            draft, read_as = draft_of(opened, reward=choices.reward), opened.read_as
+            today = choices.today or date.today()
+            draft = draft_of(opened, reward=choices.reward, today=today)
+            read_as = opened.read_as
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
