@@ -3,7 +3,12 @@
 import pytest
 
 from seqbatch.campaign.steps.creating import prepare
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+)
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
 
 
@@ -107,3 +112,40 @@ def test_a_finished_campaign_is_not_aborted(store):
     small_wave(campaign, 1)
     with pytest.raises(CampaignStateError, match="is finished: all of its waves"):
         campaign.abort(reason="late")
+
+
+def test_a_format_is_amended_within_a_wave(store, tmp_path):
+    metrics = [{"column": "calls", "range": [0, 10_000]}]
+    campaign = small(store, metrics=metrics)
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    rows = "".join(f"{unit};12,50 EUR;1.250\n" for unit in ids)
+    path = tmp_path / "outcomes.csv"
+    path.write_text(f"id;{SMALL['reward']['column']};calls\n{rows}", encoding="utf-8")
+    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 .*--metric-format"):
+        campaign.record(path)
+    campaign.amend(reason="thousands have dots", metric_formats={"calls": "1.234,56"})
+    held = campaign.record(path)
+    assert held.quarantined == 300
+    assert held.advice == (
+        f"{SMALL['reward']['column']} can be read after seqbatch campaign amend {campaign.name} "
+        '--reward-format "1.234,56 EUR" --reason "..."; then record it again.',
+    )
+    event = campaign.amend(reason="as the shop writes", reward_format="1.234,56 EUR")
+    assert event.payload["reward_format"] == {"from": None, "to": "1.234,56 EUR"}
+    assert campaign.record(path).accepted == 300
+    assert {row.mean for row in campaign.status().actions} == {12.5}
+    campaign.close()
+    assert campaign.verify().sound
+    campaign.amend(reason="plain again", reward_format="1234.56", floor=0.05)
+    assert campaign.verify().sound
+
+
+def test_a_format_that_cannot_be_amended(store):
+    campaign = small(store)
+    with pytest.raises(InvalidArgumentError, match="must tell thousands from decimals"):
+        campaign.amend(reason="?", reward_format="1.234")
+    with pytest.raises(InvalidArgumentError, match="left out: no metrics; received 'calls'"):
+        campaign.amend(reason="?", metric_formats={"calls": "1.234,56"})
+    campaign.amend(reason="!", reward_format="1.234,56")
+    with pytest.raises(InvalidArgumentError, match="another than now"):
+        campaign.amend(reason="?", reward_format="1.234,56")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.tables.ids import joined, parted
 from seqbatch.errors import InvalidFileError, InvalidSpecError
+from tests.campaign.instances import created, outcomes, units
 
 SPEC = {
     "name": "weekly", "seed": 1, "unit": ["customer", "week"], "cluster": "customer",
@@ -109,3 +110,30 @@ def test_a_cluster_of_its_own_is_kept_and_exported(store, tmp_path):
 def test_ids_and_clusters_that_cannot_be(store, changes, match):
     with pytest.raises(InvalidSpecError, match=match):
         weekly(store, **changes)
+
+
+@pytest.mark.parametrize("change", [
+    lambda unit: unit.lstrip("0") or "0",
+    lambda unit: f"{int(unit)}.0",
+    lambda unit: f" {unit} ",
+])  # fmt: skip
+def test_ids_that_were_changed_on_the_way_are_said_to_be(store, tmp_path, change):
+    campaign = created(store)
+    table = outcomes(campaign.assign(units(300)).table)
+    ids = [change(unit) for unit in table["id"]]
+    path = tmp_path / "outcomes.csv"
+    table.with_columns(id=pl.Series(ids)).write_csv(path)
+    result = campaign.record(path)
+    assert (result.quarantined, result.accepted) == (300, 0)
+    [advice] = result.advice
+    assert advice.startswith("300 of 300 unknown ids match units when leading zeros")
+    assert f"({ids[0]!r} may be {table['id'][0]!r})" in advice
+
+
+def test_ids_of_others_are_not_said_to_be_changed(store):
+    campaign = created(store)
+    table = outcomes(campaign.assign(units(300)).table)
+    strangers = table.with_columns(id=pl.Series([f"x{row}" for row in range(300)]))
+    assert campaign.record(strangers).advice == ()
+    few = table.with_columns(id=pl.Series(["5", *table["id"][1:]]))
+    assert campaign.record(few).advice == ()

@@ -72,7 +72,8 @@ class Play:
         if self.campaign.situation().spec.outcome:
             frame = frame.with_columns(order=pl.Series(self.names(len(rows))))
         result = self.campaign.record(frame, correct=correct, reason="as it is")
-        expected = self.oracle.record(rows, correct=correct)
+        with_ids = self.campaign.situation().spec.outcome is not None
+        expected = self.oracle.record(rows, correct=correct, with_ids=with_ids)
         assert {name: getattr(result, name) for name in expected} == expected
         assert sum(count for _, _, count in result.reasons) == result.conflict + result.quarantined
 

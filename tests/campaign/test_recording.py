@@ -45,7 +45,7 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     assert counts(result) == (2, 2, 2, 9)
     held = {line: (verdict, reason) for line, _, verdict, reason in result.held}
     assert held[3] == ("conflict", f"the unit has the outcome {first[1]:g} already; received 9.5")
-    assert held[6] == ("conflict", "the unit has the outcome 1.25 already; received 1.5")
+    assert held[6][1].startswith("stands twice in this file (lines 4 and 6) with different values")
     assert held[7] == ("quarantined", "no such unit in this campaign")
     assert held[8] == ("quarantined", "visit must be between -10 and 10; received 11")
     assert held[9] == ("quarantined", "visit is missing")
@@ -145,9 +145,8 @@ def test_corrections_append_a_version(store, tmp_path):
     campaign.export(tmp_path / "o.csv", what="outcomes")
     versions = pl.read_csv(tmp_path / "o.csv", schema_overrides={"id": pl.String})
     assert versions.filter(pl.col("id") == "000001")["version"].to_list() == [1, 2]
-    # Twice in one file: each is a version of its own, the last one counts.
-    twice = pl.DataFrame({"id": ["000001"] * 2, "visit": [7.0, 8.0]})
-    assert campaign.record(twice, correct=True, reason="again").corrected == 2
+    again = pl.DataFrame({"id": ["000001"], "visit": [8.0]})
+    assert campaign.record(again, correct=True, reason="again").corrected == 1
     campaign.export(tmp_path / "u.csv")
     units_now = pl.read_csv(tmp_path / "u.csv", schema_overrides={"id": pl.String})
     assert units_now.filter(pl.col("id") == "000001")["visit"].to_list() == [8.0]
@@ -264,3 +263,30 @@ def test_outcome_ids_of_the_wrong_type_are_held_whole(store):
     result = campaign.record(rows.with_columns(order=pl.lit(1.5)))
     assert counts(result) == (0, 0, 0, 300)
     assert result.held[-1][3].startswith("order must be text or whole numbers; received")
+
+
+@pytest.mark.parametrize("block", [64, 1 << 20])
+@pytest.mark.parametrize("known", [None, 20.0, 5.0])
+def test_a_correction_has_one_value_of_each_unit(store, tmp_path, monkeypatch, block, known):
+    monkeypatch.setattr("seqbatch.campaign.tables.delimited.BLOCK", block)
+    campaign, _ = assigned(store, reward={"column": "visit"})
+    if known is not None:
+        campaign.record(pl.DataFrame({"id": ["000001"], "visit": [known]}))
+    path = tmp_path / "orders.csv"
+    others = "".join(f"{row:06},1\n" for row in range(10, 40))
+    path.write_text(f"id,visit\n000001,20\n{others}000001,7\n000001,20\n", encoding="utf-8")
+    result = campaign.record(path, correct=True, reason="new export")
+    assert (result.conflict, result.duplicate) == (1, 2 if known == 20 else 1)
+    [(line, unit, verdict, reason)] = result.held
+    assert (line, unit, verdict) == (33, "000001", "conflict")
+    assert reason == (
+        "stands twice in this file (lines 2 and 33) with different values; sum or choose before "
+        "recording"
+    )
+    assert campaign.status().waves[0].observed == 31
+    campaign.export(tmp_path / "units.csv")
+    values = dict(
+        pl.read_csv(tmp_path / "units.csv", infer_schema=False)["id", "visit"].iter_rows()
+    )
+    assert float(values["000001"]) == 20
+    assert campaign.verify().sound

@@ -156,14 +156,14 @@ def test_day_and_month_that_may_be_either(tmp_path, beside, expected, why):
 @pytest.mark.parametrize(("beside", "values", "expected", "read"), [
     ({}, ("1,234", "999", "12,500"), "1,234.56", "1234 (the usual"),
     ({"other": column("1,5", "2,25", "7,0")}, ("1,234", "999"), "1234,56", "1.234 (as in"),
-    ({}, ("1.234", "999", "12.500"), None, "1.234 (the usual"),
+    ({}, ("1.234", "999", "12.500"), "1234.56", "1.234 (the usual"),
     ({"other": column("1,5", "2,25", "7,0")}, ("1.234", "999"), "1.234,56", "1234 (as in"),
 ])  # fmt: skip
 def test_thousands_that_may_be_decimals(tmp_path, beside, values, expected, read):
     path = write(tmp_path / "u.csv", {"id": ids(), "spend": column(*values), **beside})
     features, became = accepted(path)
     rule = features["numeric"]["spend"]
-    assert (None if rule == "learn" else rule["format"]) == expected
+    assert rule["format"] == expected
     assert f'CHECK: "{values[0]}" is read as {read}' in became["spend"].why
 
 
@@ -402,3 +402,30 @@ def test_sizes_by_a_plan(tmp_path):
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():
     table = pa.table({"id": ["a", "b", "c"], "x": [1.0, math.inf, 3.0], "y": [2.0, 2.0, 5.0]})
     assert "x" not in parse_spec(starting_spec(table)).features.columns
+
+
+@pytest.mark.parametrize(("spend", "offered"), [(("1,5", "2,25"), True), (("1.5", "2.25"), False)])
+def test_a_format_for_outcomes_is_offered_where_units_have_decimal_commas(tmp_path, spend, offered):
+    path = write(tmp_path / "u.csv", {"id": ids(), "spend": column(*spend)})
+    assert ('# format = "1.234,56"' in starting_spec(path)) is offered
+
+
+def test_years_of_two_digits_begin_with_69(tmp_path):
+    path = write(tmp_path / "u.csv", {"id": ids(), "born": column("03.07.69", "26.11.70")})
+    _, became = accepted(path)
+    assert became["born"].why.startswith(
+        "1969-07-03 to 1970-11-26; years 69 to 99 are read as 1969"
+    )
+    assert not became["born"].asks
+    path = write(tmp_path / "u.csv", {"id": ids(), "born": column("03.07.68", "26.11.70")})
+    born = first_spec(path, Choices(today=TODAY)).draft.columns[1]
+    assert born.why.startswith("1970-11-26 to 2068-07-03")
+    assert born.why.endswith(f"CHECK: {COUNT // 2} dates after 2026-03-01")
+    assert born.asks
+
+
+def test_words_for_nothing_are_counted_among_the_levels(tmp_path):
+    path = write(tmp_path / "u.csv", {"id": ids(), "sport": column("Freq", "None", "None", "Some")})
+    features, became = accepted(path)
+    assert features["categorical"]["sport"]["levels"] == ["None", "Freq", "Some"]
+    assert became["sport"].why == ('3 levels, the most frequent first; "None" counts as a level')

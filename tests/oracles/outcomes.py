@@ -24,24 +24,27 @@ class Outcomes:
     wave: int = 1
     units: dict = field(default_factory=dict)
 
-    def record(self, rows, *, correct):
+    def record(self, rows, *, correct, with_ids):
         """Return how many rows were accepted, duplicate, conflict, quarantined, late, corrected."""
         counts = dict.fromkeys(
             ("accepted", "duplicate", "conflict", "quarantined", "late", "corrected"), 0
         )
+        seen = set()
         for name, row in rows:
             unit = self.units.get(name)
             if unit is None or any(row[term] is None for term in self.weights):
                 counts["quarantined"] += 1
             elif unit.versions and unit.versions[-1] == row:
                 counts["duplicate"] += 1
-            elif unit.versions and not correct:
+                seen.add(name)
+            elif unit.versions and (not correct or (name in seen and not with_ids)):
                 counts["conflict"] += 1
             else:
                 counts["accepted"] += 1
                 counts["corrected"] += bool(unit.versions)
                 counts["late"] += unit.wave < self.wave
                 unit.versions.append(row)
+                seen.add(name)
         return counts
 
     def close(self):

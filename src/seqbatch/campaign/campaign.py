@@ -438,6 +438,8 @@ class Campaign:
         floor: float | None = None,
         absent: float | None = None,
         after: str | None = None,
+        reward_format: str | None = None,
+        metric_formats: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Event:
         """Change the campaign between two waves; what was assigned stays as it is.
@@ -458,8 +460,11 @@ class Campaign:
             The least probability of each action from now on.
         absent, after
             What a unit without an outcome counts as when its wave is closed, from the open wave on,
-            and how long after its assignment at the earliest. This alone may also be changed within
-            a wave.
+            and how long after its assignment at the earliest. This may also be changed within a
+            wave.
+        reward_format, metric_formats
+            How numbers are spelled in the outcome files that are recorded from now on, by an
+            example as in a spec; those of metrics by column. This may be changed at any time.
         force
             Amend even though no unit is then sure to get the control.
         """
@@ -475,6 +480,8 @@ class Campaign:
             floor=floor,
             absent=absent,
             after=after,
+            reward_format=reward_format,
+            metric_formats=metric_formats,
             force=force,
         )
 

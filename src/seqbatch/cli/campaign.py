@@ -270,6 +270,8 @@ def record(
             columns = ("line", "unit", "verdict", "reason")
             title = "Held rows (the first ones)"
             show(Table(title, columns, result.held, words=columns[1:], keys=2))
+        for each in result.advice:
+            say(each)
         say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
@@ -454,6 +456,12 @@ def amend(
     after: Annotated[
         str | None, typer.Option(help="How long after its assignment, as '14 days'.")
     ] = None,
+    reward_format: Annotated[
+        str | None, typer.Option(help="How outcomes are spelled, as '1.234,56 EUR'.")
+    ] = None,
+    metric_format: Annotated[
+        list[str] | None, typer.Option(help="How a metric is spelled, as 'calls=1.234,56'.")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Amend even though the control is then lost.")
     ] = False,
@@ -475,6 +483,8 @@ def amend(
             floor=floor,
             absent=absent,
             after=after,
+            reward_format=reward_format,
+            metric_formats=dict(_metric_format(text) for text in metric_format or ()),
             force=force,
         )
     if as_json:
@@ -486,6 +496,15 @@ def amend(
     if absent is not None:
         wait = "" if after is None else f", {after} after its assignment at the earliest"
         say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
+
+
+def _metric_format(text: str) -> tuple[str, str]:
+    from seqbatch.errors import InvalidArgumentError
+
+    column, equals, example = text.rpartition("=")
+    if not equals:
+        raise InvalidArgumentError("metric_format", "COLUMN=EXAMPLE, as calls=1.234,56", repr(text))
+    return column, example
 
 
 def _sizes(text: str) -> list[int]:

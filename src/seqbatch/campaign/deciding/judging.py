@@ -224,9 +224,20 @@ def same(left: Floats, right: Floats) -> Bools:
 
 
 def compared(
-    judged: Judged, versions: Integers, known: Floats, *, parts: tuple[str, ...], correct: bool
+    judged: Judged,
+    versions: Integers,
+    known: Floats,
+    *,
+    parts: tuple[str, ...],
+    correct: bool,
+    places: Integers,
+    earlier: Integers,
+    place: str = "row",
 ) -> None:
     """Compare rows that could be outcomes with what is known, and with earlier rows.
+
+    A file that has two different outcomes of a unit does not say which is meant: only the first is
+    taken, with `correct` too.
 
     Parameters
     ----------
@@ -238,39 +249,47 @@ def compared(
         What the cells after the reward are called.
     correct
         Whether another outcome replaces the known one.
+    places, earlier
+        Where each candidate stands in the file, and where its unit's outcome stands in an earlier
+        piece of it, 0 where it does not.
+    place
+        What places in the file are called.
     """
     rows = judged.candidates
     numbers, cells = judged.numbers[rows], judged.cells[rows]
     # A row stands alone where it is the first of its unit in this piece of the file.
     _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    alone = firsts[inverse] == np.arange(len(rows))
+    first = firsts[inverse]
+    alone = first == np.arange(len(rows))
     has = (versions > 0) & alone
     repeats = same(known, cells)
     verdicts = np.full(len(rows), TAKEN)
     verdicts[has & repeats] = SAME
-    if not correct:
-        verdicts[has & ~repeats] = OTHER
-    news = versions + 1
+    verdicts[has & ~repeats & ((not correct) | (earlier > 0))] = OTHER
     # Units that stand in the file more than once are rare; they are taken one by one.
-    current: dict[int, tuple[Floats, int]] = {}
     for row in np.flatnonzero(~alone).tolist():
-        first = int(firsts[inverse[row]])
         # What the unit has by now: the first row's cells if it was taken, else what was known.
-        start = (cells, news) if verdicts[first] == TAKEN else (known, versions)
-        value, version = current.get(int(numbers[row]), (start[0][first], int(start[1][first])))
-        if same(value, cells[row]):
-            verdicts[row] = SAME
-        elif correct:
-            value, version = cells[row], version + 1
-            news[row] = version
-        else:
-            verdicts[row] = OTHER
-        current[int(numbers[row])] = (value, version)
+        value = (cells if verdicts[first[row]] == TAKEN else known)[first[row]]
+        verdicts[row] = SAME if same(value, cells[row]) else OTHER
     for row in np.flatnonzero(verdicts == OTHER).tolist():
-        has_now = known[row] if versions[row] > 0 else current[int(numbers[row])][0]
-        _hold_another(judged, int(rows[row]), has_now, parts)
+        stood = 0 if alone[row] or verdicts[first[row]] == OTHER else places[first[row]]
+        if stood or earlier[row]:
+            _hold_second(
+                judged, int(rows[row]), f"{place}s {stood or earlier[row]:,} and {places[row]:,}"
+            )
+        else:
+            _hold_another(judged, int(rows[row]), known[row], parts)
     judged.verdicts[rows] = verdicts
-    judged.versions[rows] = np.where(verdicts == TAKEN, news, 0)
+    judged.versions[rows] = np.where(verdicts == TAKEN, versions + 1, 0)
+
+
+def _hold_second(judged: Judged, row: int, where: str) -> None:
+    """Hold a row of a unit that has another outcome in the same file."""
+    twice, rest = (
+        "stands twice in this file",
+        "with different values; sum or choose before recording",
+    )
+    judged.hold(row, OTHER, f"{twice} ({where}) {rest}", kind=f"{twice} {rest}")
 
 
 def compared_with_ids(

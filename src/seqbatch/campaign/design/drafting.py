@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from seqbatch.campaign.design import names
 from seqbatch.campaign.design.identifying import repeated, unit_columns
 from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
 from seqbatch.campaign.design.misfits import misfits
+from seqbatch.campaign.design.no_ids import NAMELESS, no_ids
 from seqbatch.campaign.design.proposing import Proposal, proposed
 from seqbatch.campaign.design.ways import (
+    CHECK,
     Habits,
     Ways,
     chosen_date,
@@ -18,7 +21,6 @@ from seqbatch.campaign.design.ways import (
 )
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.core.arrays import Floats
-from seqbatch.errors import InvalidFileError
 
 #: The tables of features in a spec.
 FEATURES = ("numeric", "date", "boolean", "categorical")
@@ -38,12 +40,15 @@ class Draft:
         The column that tells them apart, or the two that do together.
     columns
         What becomes of each column, in the order of the file.
+    decimal_comma
+        Whether a comma parts decimals in the file, and so perhaps in files of outcomes.
     """
 
     origin: str
     rows: int
     unit: tuple[str, ...]
     columns: tuple[Proposal, ...]
+    decimal_comma: bool = False
 
     @property
     def has_dates(self) -> bool:
@@ -51,10 +56,10 @@ class Draft:
         return any("date" in (column.became, column.among) for column in self.columns)
 
 
-def draft_of(opened: Source, *, reward: str) -> Draft:
+def draft_of(opened: Source, *, reward: str, today: date) -> Draft:
     """Look at a file of units, and propose what becomes of its columns."""
     columns = columns_of(opened)
-    if problems := misfits(opened, columns):
+    if problems := sorted([*opened.ragged, *misfits(opened, columns)]):
         raise opened.invalid(problems, NOTHING)
     every = [ways_of(column) for column in columns]
     parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
@@ -63,31 +68,38 @@ def draft_of(opened: Source, *, reward: str) -> Draft:
         columns, _numbers(every, habits), {w.column.name for w in every if w.dates}
     )
     if not units:
-        reason = (
-            "no column of text or whole numbers has a different value in every row, nor has an id "
-            "together with another column. Add one to tell units apart"
-        )
-        raise InvalidFileError(opened.name, [(0, "", reason)], NOTHING)
+        raise opened.invalid(no_ids(opened, columns), NOTHING)
     own = tuple(column.name for column in units)
     first = [
-        _unit(column.name, own) if column in units else _by_values(ways, habits, reward)
+        _unit(column.name, own) if column in units else _by_values(ways, habits, reward, today)
         for column, ways in zip(columns, every, strict=True)
     ]
     made = _without_repeats(columns, first, _measures(every, habits))
-    return Draft(opened.name, columns[0].rows, own, tuple(_asking(each) for each in made))
+    if opened.has_index:
+        made.insert(0, Proposal("(no name)", "left out", why=NAMELESS))
+    return Draft(
+        opened.name,
+        columns[0].rows,
+        own,
+        tuple(_asking(each) for each in made),
+        decimal_comma=bool(habits.decimal_comma),
+    )
 
 
 def _unit(name: str, units: tuple[str, ...]) -> Proposal:
     if len(units) == 1:
-        return Proposal(name, "unit", why="tells units apart: a different value in every row")
+        why = "tells units apart: a different value in every row"
+        if names.unlikely_id(name) == 2:
+            why += f"; {CHECK} its name does not say that these are ids"
+        return Proposal(name, "unit", why=why)
     other = units[1] if name == units[0] else units[0]
     return Proposal(name, "unit", why=f"tells units apart together with {other}")
 
 
-def _by_values(ways: Ways, habits: Habits, reward: str) -> Proposal:
+def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:
     if ways.column.name == reward:
         return Proposal(reward, "left out", why="the reward, which no unit has before its wave")
-    return proposed(ways, habits)
+    return proposed(ways, habits, today=today)
 
 
 def _asking(proposal: Proposal) -> Proposal:

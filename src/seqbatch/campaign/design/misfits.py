@@ -12,6 +12,8 @@ from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 
 #: So many ids may be missing, or this share of them, before a column is taken for something else.
 FEW, SHARE = 2, 0.01
+#: A column of ids has so many of them for each that it repeats; one of fewer is one of a panel.
+TIMES = 20
 #: Columns of numbers that must begin with a word before a row is taken for a second header.
 LEAST = 2
 #: A number, an amount, a date or a time: digits, marks, and three letters at most.
@@ -21,7 +23,12 @@ NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
     """Return what is wrong with rows that cannot be units, by the places they have in the file."""
     repeated = _repeated_headers(columns)
-    rows = repeated or [*_second_header(columns), *_totals(columns), *_without_ids(columns)]
+    rows = repeated or [
+        *_second_header(columns),
+        *_totals(columns),
+        *_without_ids(columns),
+        *_repeated_ids(opened, columns),
+    ]
     places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
     return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
 
@@ -98,3 +105,45 @@ def _without_ids(columns: list[Column]) -> list[Problem]:
             reason = "the id is missing; give the unit one, or delete the row if it is none"
             return [(row, column.name, reason) for row in gone]
     return []
+
+
+def _repeated_ids(opened: Source, columns: list[Column]) -> list[Problem]:
+    """Return rows that repeat an id where nearly all have one of their own, in a column named so.
+
+    Where another column of text tells rows apart, it may be the ids: then nothing is returned.
+    """
+    if any(c.is_text and c.distinct == c.rows and not is_number(c) for c in columns):
+        return []
+    for column in (column for column in columns if unlikely_id(column.name) < 2):
+        again = repeats(column)
+        few = 0 < len(again) <= max(FEW, SHARE * column.rows)
+        if few and column.distinct >= TIMES * len(again):
+            return [(row, column.name, repeated_id(opened, column, row)) for row in again]
+    return []
+
+
+def is_number(column: Column) -> bool:
+    """Say whether all values of a column of text look like numbers that have no leading zeros."""
+    texts = column.texts
+    return all(
+        pc.all(pc.match_substring_regex(part, r"^([1-9][\d.,]*|0)$")).as_py()
+        for part in (texts[:100], texts)
+    )
+
+
+def repeats(column: Column) -> list[int]:
+    """Return the rows whose value stands in an earlier row."""
+    there = np.flatnonzero(column.codes >= 0)
+    _, firsts = np.unique(column.codes[there], return_index=True)
+    again = np.ones(len(there), dtype=np.bool_)
+    again[firsts] = False
+    rows: list[int] = there[again].tolist()
+    return rows
+
+
+def repeated_id(opened: Source, column: Column, row: int) -> str:
+    """Return what is wrong with a row that repeats an id."""
+    first = int(np.flatnonzero(column.codes == column.codes[row])[0])
+    [line] = opened.lines(np.array([first + 1])).tolist()
+    again = f"repeats the id {_cell(column, row)!r} of {opened.place} {line:,}"
+    return f"{again}; keep one row of each unit"

@@ -25,6 +25,8 @@ MARKS = ".,' "
 DIGITS = re.compile(r"\d(?:[\d.,' ]*\d)?")
 #: What stands before and after the digits of a number.
 SIGNS = "+-()"
+#: Examples of numbers whose dot parts decimals, and of those whose dots part thousands.
+PLAIN, THOUSANDS = "1234.56", "1.234,56"
 RULE = (
     "an example of a number as it is spelled in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % "
     "or 1234,56- or (1,234.56)"

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.identifying import numbers_rows
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import is_code, unlikely_id
+from seqbatch.campaign.design.number_format import PLAIN
 from seqbatch.campaign.design.spelled_dates import share_of_dates
 from seqbatch.campaign.design.spelled_numbers import (
     currencies,
@@ -85,15 +86,15 @@ class Proposal:
         return replace(self, became="question", why=question, among=self.became)
 
 
-def proposed(ways: Ways, habits: Habits) -> Proposal:
-    """Return what becomes of a column by its values alone."""
+def proposed(ways: Ways, habits: Habits, *, today: date) -> Proposal:
+    """Return what becomes of a column by its values alone, and by what is in the future."""
     column = ways.column
     if why := _useless(column):
         return Proposal(column.name, "left out", why=why)
     if _is_boolean(column):
         return _boolean(column)
     if ways.dates:
-        return _date(ways, habits)
+        return _date(ways, habits, today)
     if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
         return _numeric(ways, habits)
     if why := _mixed(column, ways) or _wordy(column):
@@ -132,7 +133,7 @@ def _boolean(column: Column) -> Proposal:
     return Proposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
 
 
-def _date(ways: Ways, habits: Habits) -> Proposal:
+def _date(ways: Ways, habits: Habits, today: date) -> Proposal:
     column = ways.column
     way, remark = chosen_date(ways, habits)
     days = way.days(column.values)
@@ -142,11 +143,13 @@ def _date(ways: Ways, habits: Habits) -> Proposal:
     settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
     why = [f"{first} to {last}"]
     if "%y" in way.format:
-        why.append("years 69 to 99 are read as 1969 to 1999")
+        why.append("years 69 to 99 are read as 1969 to 1999, 00 to 68 as 2000 to 2068")
     if column.missing:
         settings["missing"] = "median"
         why.append(f"{_missing(column)} the median")
-    return Proposal(column.name, "date", value(settings), _joined(*why, remark))
+    late = int(column.counts[days > (today - date(1970, 1, 1)).days].sum())
+    future = f"{CHECK} {counted(late, 'date')} after {today}" if late else ""
+    return Proposal(column.name, "date", value(settings), _joined(*why, remark, future))
 
 
 def _numeric(ways: Ways, habits: Habits) -> Proposal:
@@ -164,8 +167,9 @@ def _numeric(ways: Ways, habits: Habits) -> Proposal:
     if column.missing:
         settings["missing"] = "median"
         said.append(f"{_missing(column)} the median")
-    if way.example:
-        settings["format"] = way.example
+    if way.example or remark:
+        # Where cells can be read in two ways a file is refused unless the spec says which.
+        settings["format"] = way.example or PLAIN
     said.append(_tail(way.numbers, column))
     text = '"learn"' if len(settings) == 1 else value(settings)
     return Proposal(column.name, "numeric", text, _joined(*said, remark))
@@ -226,16 +230,21 @@ def _categorical(column: Column) -> Proposal:
         many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
         rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
         return Proposal(column.name, "categorical", value(rules), many)
-    levels = [str(column.values[place].as_py()) for place in order.tolist()]
+    counts = {str(column.values[place].as_py()): int(column.counts[place]) for place in order}
     # What often means that nothing is known is a level like others where it is written out.
-    levels += [text for text, count in column.words.items() if count >= least]
+    words = {text: count for text, count in column.words.items() if count >= least}
+    levels = sorted(counts | words, key=(counts | words).__getitem__, reverse=True)
     settings: dict[str, Any] = {"levels": levels}
     if least > 1:
         settings["least"] = least
     settings["other"] = True
-    why = [f"{counted(column.distinct, 'level')}, the most frequent first"]
-    if column.distinct > len(order):
-        why.append(f"{counted(column.present - covered, 'row')} of rarer ones go to other")
+    there = column.distinct + len(column.words)
+    why = [f"{counted(there, 'level')}, the most frequent first"]
+    if words:
+        why.append(f"{', '.join(map(_short, words))} counts as a level")
+    if there > len(levels):
+        rarer = column.rows - column.empty - covered - sum(words.values())
+        why.append(f"{counted(rarer, 'row')} of rarer ones go to other")
     if column.empty:
         settings["missing"] = "level"
         why.append(f"{_missing(column)} a level of their own")

@@ -37,8 +37,8 @@ RULES = {
     "literal_error": "{expected}",
     "model_attributes_type": "a table, such as {key = value}",
     "model_type": "a table, such as {key = value}",
-    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores alone, at most 100, "
-    "and begin with a letter or a digit",
+    "string_pattern_mismatch": "letters from a to z, digits, dots, dashes and underscores "
+    "alone, at most 100, and begin with a letter or a digit",
     "string_too_long": "at most {max_length} characters long",
     "string_too_short": "at least one character long",
     "string_type": "text in quotes",

@@ -9,6 +9,7 @@ from typing import Any
 from seqbatch.atomic import atomically
 from seqbatch.campaign.design.drafting import FEATURES, Draft, draft_of
 from seqbatch.campaign.design.first_sizes import equal_sizes, planned_sizes
+from seqbatch.campaign.design.number_format import THOUSANDS
 from seqbatch.campaign.design.proposing import Proposal
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.design.written import comment, quoted, setting, value
@@ -126,7 +127,9 @@ def first_spec(
     if units is not None:
         given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
         with given as opened:
-            draft, read_as = draft_of(opened, reward=choices.reward), opened.read_as
+            today = choices.today or date.today()
+            draft = draft_of(opened, reward=choices.reward, today=today)
+            read_as = opened.read_as
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
@@ -186,6 +189,7 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _who(choices, draft),
         _what(choices),
         _how(choices),
+        _reward(choices, draft),
         f"\n[features]\n{setting('intercept', 'true')}",
         '# interactions = [["one feature", "another"]]  # their products, too\n',
         *(_features(draft, kind) for kind in FEATURES),
@@ -239,10 +243,18 @@ def _how(choices: Choices) -> str:
         + setting("floor", f"{floor:g}", "the least probability of each action for everybody else")
         + setting("required_outcomes", "0.9", "a wave closes when this share of outcomes is in")
         + setting("on_unseen_category", '"other"', 'or "error": a level never seen is refused')
-        + "\n[reward]\n"
+    )
+
+
+def _reward(choices: Choices, draft: Draft) -> str:
+    why = "uncomment it where outcomes are spelled with a decimal comma, as units are"
+    spelled = setting("format", quoted(THOUSANDS), why, active=False)
+    return (
+        "\n[reward]\n"
         + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
         + setting("direction", '"max"', 'or "min"')
         + setting("range", "[0, 1]", "values outside are quarantined", active=False)
+        + (spelled if draft.decimal_comma else "")
     )
 
 

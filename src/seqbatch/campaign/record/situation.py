@@ -305,7 +305,8 @@ def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 def relearns(payload: dict[str, Any]) -> bool:
     """Say whether an amendment changes what was learned, and so comes with a state of its own."""
-    return not payload.keys() <= {"absent", "wave"}
+    lasting = {"absent", "reward_format", "metric_formats", "changes", "wave"}
+    return not payload.keys() <= lasting
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
@@ -316,6 +317,7 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
     return replace(
         now,
+        spec=_respelled(now.spec, payload),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=tuple(payload.get("sizes", now.sizes)),
@@ -323,3 +325,17 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         absent=absent["absent"],
         wait=absent["after"],
     )
+
+
+def _respelled(spec: Spec, payload: dict[str, Any]) -> Spec:
+    """Return the spec with the formats of outcome files that an amendment declares."""
+    reward, metrics = spec.reward, payload.get("metric_formats", {})
+    if "reward_format" in payload:
+        reward = reward.model_copy(update={"format": payload["reward_format"]["to"]})
+    spelled = [
+        metric.model_copy(update={"format": metrics[metric.column]["to"]})
+        if metric.column in metrics
+        else metric
+        for metric in spec.metrics
+    ]
+    return spec.model_copy(update={"reward": reward, "metrics": type(spec.metrics)(spelled)})

@@ -1,4 +1,4 @@
-"""Amend a campaign between two waves: its size, its remaining waves, its actions; or end it."""
+"""Amend a campaign: its size, its remaining waves, its actions, its outcomes; or end it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
-from seqbatch.campaign.design.reward import check_absent, waiting
+from seqbatch.campaign.design.reward import Measured, check_absent, waiting
 from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -17,6 +17,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.steps.creating import keeps_control, require_room
+from seqbatch.campaign.steps.respelling import respelled
 from seqbatch.core import arguments
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
@@ -40,10 +41,12 @@ class Amending:
         floor: float | None,
         force: bool,
         absent: dict[str, Any] | None = None,
+        reward_format: str | None = None,
+        metric_formats: Mapping[str, str] | None = None,
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
         now = self.now
-        payload: dict[str, Any] = {}
+        payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
         if absent is not None:
             payload["absent"] = self._absent(absent)
         if sizes is not None or units is not None:
@@ -57,7 +60,10 @@ class Amending:
         if not payload:
             raise InvalidArgumentError("amendment", "a change of some kind", "none")
         if not relearns(payload):
-            now.require_open()
+            if absent is not None:
+                now.require_open()
+            if changed := changes(now, amended(now, payload)):
+                payload["changes"] = changed
             return self._write("amend", why, {**payload, "wave": now.wave}, [])
         self._require_boundary()
         self._check_actions(add, retire)
@@ -240,6 +246,8 @@ def amend(
     force: bool,
     absent: float | None = None,
     after: str | None = None,
+    reward_format: str | None = None,
+    metric_formats: Mapping[str, str] | None = None,
 ) -> Event:
     """Amend a campaign in one transaction."""
     require_reason(why)
@@ -250,7 +258,8 @@ def amend(
     with store.change(name) as change:
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
-            force=force, absent=declared,
+            force=force, absent=declared, reward_format=reward_format,
+            metric_formats=metric_formats,
         )  # fmt: skip
 
 
@@ -260,8 +269,17 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
+        ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
+        *(
+            (f"format of {old.column}", _spelled(old), _spelled(new))
+            for old, new in zip(before.spec.metrics, after.spec.metrics, strict=True)
+        ),
     ]
     return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
+
+
+def _spelled(measured: Measured) -> str:
+    return "plain numbers" if measured.format is None else measured.format
 
 
 def _given(now: Situation) -> list[str]:

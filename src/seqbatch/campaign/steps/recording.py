@@ -17,8 +17,11 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
+from seqbatch.campaign.steps.changed_ids import UnknownIds
+from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.columns import holds_numbers
-from seqbatch.campaign.tables.reading import Source, source
+from seqbatch.campaign.tables.reading import Source, no_such_column, source
+from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
@@ -47,6 +50,8 @@ class Recorded:
         The number of the event; None where there was nothing but duplicates.
     read_as
         How a CSV file was read, where that is not as most are.
+    advice
+        What to do about held rows, where that can be told.
     """
 
     rows: int
@@ -60,6 +65,7 @@ class Recorded:
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
     read_as: str = ""
+    advice: tuple[str, ...] = ()
 
 
 class Recording:
@@ -78,17 +84,24 @@ class Recording:
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
+        self._misspelled = Misspelled()
+        self._unknown = UnknownIds()
+        # Where each unit's outcome stands in the file, 0 where it does not; zeros take no memory.
+        self._standing = np.zeros(self._now.assigned, dtype=np.int64)
 
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Judge and keep every row of a file."""
         columns, row = check_columns(self._now, source), 0
+        unclear = UnclearDots(source, unspelled_columns(self._now.spec))
         for batch in source.batches(columns):
             self._require_numbers(batch, source)
+            unclear.look(batch, row)
             read = np.arange(row + 1, row + 1 + batch.num_rows)
-            self._batch(batch, source.lines(read))
+            self._batch(batch, source.lines(read), source.place)
             row += batch.num_rows
             report(row)
         source.require_unchanged()
+        self._refuse_unclear(source, unclear)
         if source.ragged:
             self._keep_ragged(source)
             row += len(source.ragged)
@@ -105,7 +118,12 @@ class Recording:
             reasons=self._reasons(),
             event=event,
             read_as=source.read_as,
+            advice=self._advice(row),
         )
+
+    def _advice(self, rows: int) -> tuple[str, ...]:
+        changed = self._unknown.advice(self._change, rows)
+        return (*([changed] if changed else []), *self._misspelled.advice(self._now))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
@@ -118,24 +136,33 @@ class Recording:
                     problem = (0, name, f"must be numbers; received {kind}")
                     raise InvalidFileError(source.name, [problem], NOTHING)
 
-    def _batch(self, batch: Any, lines: Integers) -> None:
-        judged = self._judge(batch)
+    def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
+        """Refuse a file whose numbers may be a thousand times as large as they look."""
+        if found := unclear.problems(ways_out(self._now)):
+            lines = source.lines(np.array([row for row, _, _ in found])).tolist()
+            problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
+            raise source.invalid(problems, NOTHING)
+
+    def _batch(self, batch: Any, lines: Integers, place: str) -> None:
+        judged = self._judge(batch, lines, place)
         verdicts = judged.verdicts
-        for place, name in enumerate(VERDICTS):
-            self._counts[name] += int((verdicts == place).sum())
+        for code, name in enumerate(VERDICTS):
+            self._counts[name] += int((verdicts == code).sum())
         taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
         if self._now.wave > 1 and taken.any():
             waves = self._now.waves_of(judged.numbers[taken])
             self._late += int((waves < self._now.wave).sum())
+        self._misspelled.look(self._now.spec, batch, judged)
         kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
             self._keep(judged, kept, lines)
 
-    def _judge(self, batch: Any) -> Judged:
+    def _judge(self, batch: Any, lines: Integers, place: str) -> Judged:
         spec = self._now.spec
         judged = judging.readable(spec, batch)
         numbers = self._change.numbers(judged.units)
+        self._unknown.add([judged.units[row] for row in np.flatnonzero(numbers < 0).tolist()])
         waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
@@ -149,7 +176,13 @@ class Recording:
             )  # fmt: skip
             self._keep_owners(judged.ids, owners)
         else:
-            judging.compared(judged, versions, known, parts=parts, correct=self._correct)
+            judging.compared(
+                judged, versions, known, parts=parts, correct=self._correct,
+                places=lines[judged.candidates], earlier=self._standing[asked], place=place,
+            )  # fmt: skip
+            stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
+            # The first place of a unit is the one that is written last.
+            self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
         return judged
 
     def _owners(self, ids: list[str]) -> dict[str, int]:
@@ -251,11 +284,11 @@ class Recording:
 
 def check_columns(now: Situation, source: Source) -> list[str]:
     """Return the columns to read: unit, reward, metrics and outcome id; and where there, wave."""
-    there = set(source.columns())
+    there = source.columns()
     wanted = [*now.spec.unit, *number_columns(now.spec)]
     missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
     if missing:
-        problems = [(0, name, "the file has no such column") for name in missing]
+        problems = [(0, name, no_such_column(name, there)) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)

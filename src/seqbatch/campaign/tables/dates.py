@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.date_format import ISO, cell_pattern, formats_for
+from seqbatch.campaign.design.date_format import ISO, TOKEN, cell_pattern, formats_for
 from seqbatch.campaign.tables.columns import (
     every,
     is_text,
@@ -62,10 +62,21 @@ def _parsed(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
         chrono = form.removesuffix("%z").rstrip().replace(".%f", "%.f").replace("%f", "%9f")
     parsed = pl.from_arrow(bare)
     assert isinstance(parsed, pl.Series)
-    days = parsed.str.to_date(chrono, strict=False).to_arrow()
+    read = parsed.str.to_date(chrono, strict=False)
+    if "%y" in TOKEN.findall(form):
+        # 69 is 1969, as everywhere else: years of two digits begin with it.
+        read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
+    days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
     wrong = refused(text, unread, rule, _accepting if form == ISO else None)
     return days, missing, wrong | _unlikely(days)
+
+
+def _begun_with_69(day: Any) -> Any:
+    """Return days of 2069 as such of 1969."""
+    import polars as pl
+
+    return pl.when(day.dt.year() == 2069).then(day.dt.offset_by("-100y")).otherwise(day)
 
 
 def _accepting(cell: str) -> str:

@@ -36,6 +36,8 @@ from seqbatch.errors import InvalidArgumentError, InvalidFileError
 CHUNK = 65_536
 #: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
 CELLS = 2_000_000
+#: Columns that are named where one is missing.
+SHOWN = 10
 #: What is not done with a file that cannot be read.
 NOTHING = "nothing was done"
 FORMATS = ("csv", "parquet", "arrow")
@@ -96,6 +98,11 @@ class Source:
         if self.file_format != "csv" or self.dialect.usual:
             return ""
         return f"{self.name} was read as {self.dialect} text"
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the first column of a CSV file has no name, as a frame's index has none."""
+        return self.file_format == "csv" and not self._csv_header()[0]
 
     @property
     def place(self) -> str:
@@ -274,11 +281,17 @@ class Source:
             filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
             for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
                 if text.strip():
+                    line = int(found.lines[fits][row])
                     reason = (
                         f"column {place + 1} has the value {text[:40]!r} and no name in the header "
                         "(there may be two headers). Keep one, with a name for every column"
                     )
-                    raise self.invalid([(int(found.lines[fits][row]), "", reason)])
+                    if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
+                        reason = (
+                            f"the header seems to be in line {line:,}, with a name for every "
+                            "column; delete the lines above it"
+                        )
+                    raise self.invalid([(line, "", reason)])
 
     def _note_lines(self, read: int, lines: Integers) -> None:
         """Keep where lines run ahead of rows; mostly they do so by the header alone."""
@@ -304,6 +317,33 @@ class Source:
             self.refuse(sizes.of_arrow(file))
             for batch in _ipc_pieces(_ipc(file)):
                 yield batch.select(columns)
+
+
+def _names_all(cells: list[str]) -> bool:
+    """Say whether a row may be the header: different words in all of its cells, and no numbers."""
+    names = {cell.strip() for cell in cells}
+    return len(names) == len(cells) and all(name and not name[0].isdigit() for name in names)
+
+
+def no_such_column(name: str, there: Sequence[str]) -> str:
+    """Return what is wrong where a column is missing: the one that may be meant, or those there.
+
+    >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"])
+    "the file has no such column; 'umsatz_neu' may be meant"
+    >>> no_such_column("visit", ["id", "y"])
+    "the file has no such column; it has 'id', 'y'"
+    """
+    meant = [other for other in there if _bare(other) == _bare(name)]
+    if meant:
+        return f"the file has no such column; {meant[0]!r} may be meant"
+    shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
+    more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
+    return f"the file has no such column; it has {shown}{more}"
+
+
+def _bare(name: str) -> str:
+    """Return a name without case, spaces and marks."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:

@@ -18,12 +18,18 @@ from seqbatch.campaign.design.limits import LONGEST_ID
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import joined, parted, read_ids
-from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.reading import Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
+from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import Integers
 
 NOTHING = "nothing was assigned"
+#: What to do about numbers that can be read in two ways.
+REWRITE = (
+    "declare which in the spec before the campaign is created, or write the numbers without "
+    "thousands and with two decimals"
+)
 #: Pairs of similar ids that are named.
 NAMED = 5
 Piece = tuple[list[str], pa.Table]
@@ -75,7 +81,9 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         prints: list[Integers] = []
         alike: list[Integers] = []
         last = None
+        unclear = UnclearDots(source, _unspelled(encoder))
         for batch in source.batches(file_columns(encoder)):
+            unclear.look(batch, start)
             batch = _with_ids(batch, encoder, start, problems)
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
             given = _with_clusters(given, batch, encoder, start, problems)
@@ -92,6 +100,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             last = batch.slice(len(ids) - 1)
             report(start)
         _refuse_totals(last, encoder, start, problems)
+        problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
@@ -101,10 +110,10 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
-    there = set(source.columns())
+    there = source.columns()
     missing = [name for name in file_columns(encoder) if name not in there]
     if missing:
-        found = [(0, name, "the file has no such column") for name in missing]
+        found = [(0, name, no_such_column(name, there)) for name in missing]
         raise source.invalid(found, NOTHING)
 
 
@@ -112,6 +121,12 @@ def file_columns(encoder: Encoder) -> tuple[str, ...]:
     """Return the columns that are read from a file of units."""
     cluster = () if encoder.cluster is None else (encoder.cluster,)
     return (*encoder.unit_columns, *cluster, *encoder.columns[1:])
+
+
+def _unspelled(encoder: Encoder) -> list[str]:
+    """Return the columns of numbers for which no format is declared."""
+    numeric = encoder.features.numeric
+    return [name for name, rules in numeric.items() if rules.format is None]
 
 
 def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> Any:

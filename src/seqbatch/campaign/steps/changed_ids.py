@@ -1,0 +1,68 @@
+"""Ids that no unit has, but that some would have if programs had not changed them on the way.
+
+Spreadsheets drop leading zeros, frames make 121.0 of 121, and fixed-width exports add spaces. The
+rows stay held: what is meant is for the person to say, who is told what seems to have happened.
+"""
+
+from collections import Counter
+
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.store import Change
+
+#: Unknown ids that are looked at, and lengths of ids that are tried.
+LOOKED_AT, LENGTHS = 5_000, 8
+
+
+class UnknownIds:
+    """Gathers the first ids of a file that no unit has."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, None] = {}
+        self._rows = 0
+
+    def add(self, units: list[str]) -> None:
+        """Take the ids of rows that were held because no unit has them."""
+        self._rows += len(units)
+        room = LOOKED_AT - len(self._ids)
+        self._ids.update(dict.fromkeys(unit for unit in units[: max(room, 0)] if unit))
+
+    def advice(self, change: Change, rows: int) -> str:
+        """Return what seems to have happened to the ids, "" where nothing tells or few are held."""
+        ids = list(self._ids)
+        if not ids or self._rows <= rows / 2:
+            return ""
+        lengths = _lengths(change)
+        tried = [(each, form) for each in ids for form in forms(each, lengths)]
+        numbers = change.numbers([form for _, form in tried])
+        found = {
+            each: form for (each, form), number in zip(tried, numbers, strict=True) if number >= 0
+        }
+        if len(found) <= len(ids) / 2:
+            return ""
+        one, meant = next(iter(found.items()))
+        return (
+            f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
+            f"around them, case and a final .0 are ignored ({one!r} may be {meant!r}): the ids "
+            "were changed on the way."
+        )
+
+
+def forms(given: str, lengths: list[int]) -> list[str]:
+    """Return what an id may have been before a program changed it.
+
+    >>> forms(" 7.0", [3])
+    ['7', '007']
+    """
+    bare = given.strip().removesuffix(".0")
+    spelled = [bare, bare.lstrip("0"), bare.upper(), bare.lower()]
+    spelled += [bare.zfill(length) for length in lengths]
+    return [form for form in dict.fromkeys(spelled) if form and form != given]
+
+
+def _lengths(change: Change) -> list[int]:
+    """Return the most frequent lengths of ids, by the first units."""
+    first = [extent.chunk for extent in change.extents()[:1]]
+    lengths: Counter[int] = Counter()
+    for chunk in change.unit_chunks(given=True, chunks=first):
+        lengths.update(map(len, unpack(chunk.given).column(0).to_pylist()))
+    return [length for length, _ in lengths.most_common(LENGTHS)]
