@@ -257,6 +257,11 @@ def record(
             f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
             f"{result.quarantined:,} quarantined."
         )
+        if result.repeats and result.duplicate == result.rows:
+            say(
+                "Nothing is new: every row is on record already, "
+                f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
+            )
         if result.corrected:
             say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
         if result.late:

@@ -65,7 +65,8 @@ class Closed:
         What the declared rule says; None where none was declared, or all outcomes are equal.
     inflated
         The error of testing after every wave so far where nothing differs and no rule was declared,
-        instead of 5% (or the declared alpha); None with a rule, and after the first wave.
+        instead of 5% (or the declared alpha); None with a rule, and after the first wave. It counts
+        the first 12 waves and is larger after more.
     notes
         What there is to say about the estimate.
     event, hash

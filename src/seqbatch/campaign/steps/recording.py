@@ -18,6 +18,7 @@ from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, 
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.tables.columns import holds_numbers
+from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, source
 from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
@@ -39,6 +40,8 @@ class Recorded:
         Accepted outcomes of waves that are closed; they enter the next estimate.
     corrected
         Accepted outcomes that replace another.
+    repeats
+        Duplicates of outcomes of closed waves.
     held
         The first conflicts and quarantined rows: line, unit, verdict, reason.
     reasons
@@ -56,6 +59,7 @@ class Recorded:
     quarantined: int
     late: int
     corrected: int
+    repeats: int
     held: tuple[tuple[int, str, str, str], ...]
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
@@ -67,14 +71,15 @@ class Recording:
 
     SHOWN = 20
 
-    def __init__(self, change: Change, logbook: Logbook, *, correct: bool) -> None:
+    def __init__(self, change: Change, logbook: Logbook, *, correct: bool, file: str) -> None:
         self._change = change
         self._logbook = logbook
         self._correct = correct
+        self._file = file
         self._now = current(change)
         _, self._chunk = change.next_chunks()
         self._counts: Counter[str] = Counter()
-        self._late = self._corrected = 0
+        self._late = self._corrected = self._repeats = self._observed = 0
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -101,6 +106,7 @@ class Recording:
             **counts,
             late=self._late,
             corrected=self._corrected,
+            repeats=self._repeats,
             held=tuple(self._held),
             reasons=self._reasons(),
             event=event,
@@ -125,9 +131,10 @@ class Recording:
             self._counts[name] += int((verdicts == place).sum())
         taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
-        if self._now.wave > 1 and taken.any():
-            waves = self._now.waves_of(judged.numbers[taken])
-            self._late += int((waves < self._now.wave).sum())
+        earlier = self._now.waves_of(judged.numbers) < self._now.wave
+        self._late += int((taken & earlier).sum())
+        self._repeats += int(((verdicts == SAME) & earlier).sum())
+        self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
         kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
             self._keep(judged, kept, lines)
@@ -240,7 +247,9 @@ class Recording:
             why=why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
             payload={
+                **({"file": self._file} if self._file else {}),
                 "correct": self._correct,
+                "observed": self._observed,
                 "chunks": len(self._hashes),
                 "reasons": [list(reason) for reason in self._reasons()],
             },
@@ -288,5 +297,5 @@ def record(
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
     with given as opened, store.change(name) as change:
-        recording = Recording(change, logbook, correct=correct)
+        recording = Recording(change, logbook, correct=correct, file=named(outcomes))
         return recording.run(opened, why=why, report=partial(report, "recording"))
