@@ -110,7 +110,10 @@ def test_validate_has_codes_like_the_others():
 def test_delete_leaves_a_tombstone():
     run("create", "spec.toml")
     run("assign", "spring", "units.csv", "--out", "a.csv")
-    shown = run("delete", "spring", "--reason", "a trial", "--who", "ann").stdout
+    refused = run("delete", "spring", "--reason", "a trial", code=3).stderr
+    assert "has assigned 60 units" in refused
+    assert "delete it all the same: --force." in " ".join(refused.split())
+    shown = run("delete", "spring", "--reason", "a trial", "--who", "ann", "--force").stdout
     assert "Deleted campaign spring with 2 events and 60 units; its name is free again." in shown
     assert "seqbatch campaign list --deleted" in shown
     run("status", "spring", code=3)
@@ -198,3 +201,49 @@ def test_errors_of_the_machine_are_said_without_python():
     refused = run("validate", "locked", code=2).stderr
     assert "Errno" not in refused
     assert "Is a directory" in refused
+
+
+def finished():
+    """Run the campaign to its end; the last list holds nobody new."""
+    run("create", "spec.toml")
+    units(100).write_csv("everybody.csv")
+    for wave in (1, 2):
+        run("assign", "spring", "everybody.csv", "--draw", "--out", f"a{wave}.csv")
+        table = pl.read_csv(f"a{wave}.csv", infer_schema=False).to_arrow()
+        outcomes(table).write_csv(f"o{wave}.csv")
+        run("record", "spring", f"o{wave}.csv")
+        run("close", "spring")
+
+
+def test_nothing_is_drawn_once_all_waves_are_closed():
+    finished()
+    refused = run("assign", "spring", "everybody.csv", "--draw", "--out", "a3.csv", code=3)
+    assert "all 2 waves are closed" in refused.stderr
+    assert not Path("a3.csv").exists()
+    assert "Abort" not in run("delete", "spring", "--reason", "x", code=3).stderr
+
+
+def test_an_aborted_campaign():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    shown = run("abort", "spring", "--reason", "a complaint").stdout
+    assert shown.endswith("Next: seqbatch campaign report spring --out spring.html\n")
+    refused = run("close", "spring", code=3).stderr
+    assert "no wave of it is closed any more" in " ".join(refused.split())
+
+
+def test_what_absent_units_count_as_is_an_amendment_like_others():
+    run("create", "spec.toml")
+    shown = run("amend", "spring", "--absent", "0", "--reason", "buyers only").stdout
+    assert "Amended (event 2): absent from none to 0." in shown
+    assert "Next: seqbatch campaign assign" in shown
+    told = run("show-event", "spring").stdout.replace("│", " ")
+    assert "absent from none to 0" in " ".join(told.split())
+    assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
+
+
+def test_no_sheet_is_written():
+    run("create", "spec.toml")
+    refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
+    assert "--out must be named with one of" in refused
+    assert "Spreadsheets open CSV files." in refused

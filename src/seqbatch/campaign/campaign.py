@@ -480,9 +480,16 @@ class Campaign:
         return abort(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
-    def delete(self, *, reason: str) -> Tombstone:
+    def delete(self, *, reason: str, force: bool = False) -> Tombstone:
         """Delete a campaign that has no outcomes on record; its name is free again.
 
         Everything goes but a tombstone: the name, the hash of the last event, who, when and why.
+
+        Parameters
+        ----------
+        reason
+            Why.
+        force
+            Delete even though units were assigned.
         """
-        return delete(self.store, self.name, self._logbook, why=reason)
+        return delete(self.store, self.name, self._logbook, why=reason, force=force)

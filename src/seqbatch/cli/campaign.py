@@ -482,8 +482,9 @@ def amend(
             after=after,
             force=force,
         )
+        then = next_command(campaign, store)
     if as_json:
-        dump(asdict(event))
+        dump({**asdict(event), "next": then})
         return
     from seqbatch.campaign.views.words import what_was_done
 
@@ -491,6 +492,7 @@ def amend(
     if absent is not None:
         wait = "" if after is None else f", {after} after its assignment at the earliest"
         say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
+    say_next(then)
 
 
 def _sizes(text: str) -> list[int]:
@@ -549,7 +551,9 @@ def abort(
     """End a campaign early; outcomes may still be recorded."""
     with opened(name, store, who, as_json) as campaign:
         event = campaign.abort(reason=reason)
+        then = next_command(campaign, store)
     if as_json:
-        dump(asdict(event))
+        dump({**asdict(event), "next": then})
     else:
-        say(f"Campaign {name} is aborted (event {event.sequence}).")
+        say(f"Campaign {name} is aborted (event {event.sequence}). Outcomes may still be recorded.")
+        say_next(then)

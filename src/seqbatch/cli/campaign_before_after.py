@@ -136,6 +136,9 @@ def _show(found: "Validated", units: str | None) -> None:
 def delete(
     name: Name,
     reason: Reason,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete even though units were assigned.")
+    ] = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -145,7 +148,7 @@ def delete(
     Example: seqbatch campaign delete spring --reason "a trial run"
     """
     with opened(name, store, who, as_json) as campaign:
-        tombstone = campaign.delete(reason=reason)
+        tombstone = campaign.delete(reason=reason, force=force)
     if as_json:
         dump(asdict(tombstone))
         return

@@ -194,11 +194,16 @@ class Situation:
     def require_open(self) -> None:
         """Refuse what only an open campaign allows."""
         if self.aborted:
-            raise CampaignStateError(f"campaign {self.name} was aborted; it takes no more units.")
-        if self.finished:
             raise CampaignStateError(
-                f"campaign {self.name}: all {len(self.sizes)} waves are closed. Add waves with "
-                "amend, or create a new campaign."
+                f"campaign {self.name} was aborted; it takes no more units, and no wave of it is "
+                "closed any more. Outcomes may still be recorded."
+            )
+        if self.finished:
+            count = len(self.sizes)
+            every = "its only wave is" if count == 1 else f"all {count} waves are"
+            raise CampaignStateError(
+                f"campaign {self.name}: {every} closed. Add waves with amend, or create a new "
+                "campaign."
             )
 
     def require_no_stop(self) -> None:
@@ -316,7 +321,7 @@ def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 def relearns(payload: dict[str, Any]) -> bool:
     """Say whether an amendment changes what was learned, and so comes with a state of its own."""
-    return not payload.keys() <= {"absent", "wave"}
+    return not payload.keys() <= {"absent", "wave", "changes"}
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:

@@ -58,7 +58,8 @@ class Amending:
             raise InvalidArgumentError("amendment", "a change of some kind", "none")
         if not relearns(payload):
             now.require_open()
-            return self._write("amend", why, {**payload, "wave": now.wave}, [])
+            told = {"changes": changes(now, amended(now, payload)), "wave": now.wave}
+            return self._write("amend", why, {**payload, **told}, [])
         self._require_boundary()
         self._check_actions(add, retire)
         after = amended(now, payload)
@@ -260,6 +261,8 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
+        ("absent", before.absent, after.absent),
+        ("after", before.wait, after.wait),
     ]
     return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
 

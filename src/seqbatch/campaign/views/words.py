@@ -218,6 +218,8 @@ def what_was_done(event: Event) -> str:
 
 
 def _listed(value: Any) -> str:
+    if value is None:
+        return "none"
     return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
 
 
