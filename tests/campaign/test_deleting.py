@@ -60,7 +60,7 @@ def refuses_deletion(store, table):
 def test_what_was_seen_is_not_deleted(store):
     campaign = created(store)
     campaign.record(outcomes(campaign.assign(units(300)).table))
-    with pytest.raises(CampaignStateError, match="has rows of outcomes on record.* Abort it, and"):
+    with pytest.raises(CampaignStateError, match=r"has rows of outcomes on record.* Abort it, and"):
         campaign.delete(reason="not what was hoped for")
     campaign.abort(reason="a complaint")
     with pytest.raises(CampaignStateError, match=r"afterwards\. Create another"):

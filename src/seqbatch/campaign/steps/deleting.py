@@ -21,8 +21,8 @@ def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) 
             )
         if now.assigned and not force:
             raise CampaignStateError(
-                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is deleted, "
-                "nothing tells any more who got which action. Where none of it was acted on, delete "
-                "it all the same: force=True."
+                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is "
+                "deleted, nothing tells any more who got which action. Where none of it was acted "
+                "on, delete it all the same: force=True."
             )
         return logbook.bury(change, now, why=why)
