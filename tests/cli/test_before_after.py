@@ -83,18 +83,29 @@ def test_validate_writes_nothing():
 def test_validate_says_everything_at_once():
     Path("bad.csv").write_text("id,age\na,x\nb,1\n", encoding="utf-8")
     Path("o.csv").write_text("id,visit\na,1\nghost,1\n", encoding="utf-8")
-    run("create", "spec.toml")
     result = run("validate", "spec.toml", "bad.csv", "o.csv", code=2)
-    assert "exists already in campaigns.db" in result.stderr
     assert "line 2, column 'age': must be a number" in result.stderr
     assert "1 would be accepted" in result.stdout
     assert "ghost" in result.stdout
     plain = said("validate", "spec.toml", "bad.csv", "o.csv", code=2)
-    assert [problem["error"] for problem in plain["problems"]] == [
-        "CampaignStateError", "InvalidFileError",
-    ]  # fmt: skip
+    assert [problem["error"] for problem in plain["problems"]] == ["InvalidFileError"]
     assert plain["outcomes"]["quarantined"] == 1
     assert (plain["sound"], plain["next"]) == (False, None)
+
+
+def test_validate_once_the_campaign_is_there():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
+    Path("other.csv").write_text(Path("units.csv").read_text("utf-8"), encoding="utf-8")
+    shown = " ".join(run("validate", "spec.toml", "other.csv", "o.csv").stdout.split())
+    assert "It exists already in campaigns.db: outcomes are judged against its units" in shown
+    assert "1 would be accepted" in shown
+    assert shown.endswith("Next: seqbatch campaign status spring")
+    shown = run("record", "spring", "o.csv", "--dry-run").stdout
+    assert "1 row: 1 accepted" in shown
+    assert "A dry run: nothing was written." in shown
+    assert said("status", "spring")["events"] == 2
 
 
 def test_validate_has_codes_like_the_others():

@@ -352,6 +352,7 @@ class Campaign:
         *,
         correct: bool = False,
         reason: str = "",
+        dry_run: bool = False,
         file_format: str | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -365,6 +366,8 @@ class Campaign:
             A path, ``"-"``, a PyArrow table or a Polars frame.
         correct, reason
             Whether another value replaces the known one, and why; the old one is kept.
+        dry_run
+            Say what would become of the rows, and keep nothing.
         file_format
             The file's format, where its name does not say it.
         delimiter, encoding
@@ -384,6 +387,7 @@ class Campaign:
             delimiter=delimiter,
             encoding=encoding,
             report=report,
+            dry_run=dry_run,
         )
 
     @naming_damage

@@ -219,6 +219,9 @@ def record(
         bool, typer.Option("--correct", help="Let new values replace known ones.")
     ] = False,
     reason: Reason = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would become of the rows; keep nothing.")
+    ] = False,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -235,6 +238,7 @@ def record(
             outcomes,
             correct=correct,
             reason=reason,
+            dry_run=dry_run,
             file_format=file_format,
             delimiter=delimiter,
             encoding=encoding,
@@ -275,6 +279,8 @@ def record(
             columns = ("line", "unit", "verdict", "reason")
             title = "Held rows (the first ones)"
             show(Table(title, columns, result.held, words=columns[1:], keys=2))
+        if dry_run:
+            say("A dry run: nothing was written.")
         say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)

@@ -66,7 +66,10 @@ def validate(
             scratch.close()
             if existing is not None:
                 existing.close()
-    then = command("create", str(spec), store=store) if found.sound else None
+    then = None
+    if found.sound and found.prepared is not None:
+        words = ("status", found.prepared.now.name) if found.exists else ("create", str(spec))
+        then = command(*words, store=store)
     if as_json:
         dump({**_plain(found), "next": then})
     else:
@@ -88,6 +91,7 @@ def _plain(found: "Validated") -> dict[str, Any]:
     return {
         "sound": found.sound,
         "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
+        "exists": bool(found.exists),
         "units": found.units,
         "left_over": found.left_over,
         "warnings": found.warnings,
@@ -103,6 +107,11 @@ def _show(found: "Validated", units: str | None) -> None:
         now = found.prepared.now
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+        if found.exists:
+            say(
+                f"It exists already in {found.exists}: outcomes are judged against its units, and "
+                "what this file says of it has no effect any more."
+            )
     for read_as in (found.read_as, found.recorded.read_as if found.recorded else ""):
         say_read_as(read_as)
     for warning in found.warnings:

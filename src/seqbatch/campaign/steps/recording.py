@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,7 @@ class Recorded:
     reasons
         Why rows were held, all of them: verdict, reason and how many, the most frequent first.
     event
-        The number of the event; None where there was nothing but duplicates.
+        The number of the event; None where there was nothing but duplicates, and for a dry run.
     read_as
         How a CSV file was read, where that is not as most are.
     """
@@ -279,6 +279,14 @@ def number_columns(spec: Spec) -> tuple[str, ...]:
     return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
 
 
+class _DryRunError(Exception):
+    """Ends a transaction of which nothing is to be kept but the answer."""
+
+    def __init__(self, result: Recorded) -> None:
+        super().__init__()
+        self.result = result
+
+
 def record(
     store: Store,
     name: str,
@@ -291,11 +299,18 @@ def record(
     delimiter: str | None,
     encoding: str | None,
     report: Callable[[str, int], None],
+    dry_run: bool = False,
 ) -> Recorded:
-    """Take a file of outcomes in, in one transaction."""
+    """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
-    with given as opened, store.change(name) as change:
-        recording = Recording(change, logbook, correct=correct, file=named(outcomes))
-        return recording.run(opened, why=why, report=partial(report, "recording"))
+    try:
+        with given as opened, store.change(name) as change:
+            recording = Recording(change, logbook, correct=correct, file=named(outcomes))
+            result = recording.run(opened, why=why, report=partial(report, "recording"))
+            if dry_run:
+                raise _DryRunError(replace(result, event=None))
+            return result
+    except _DryRunError as done:
+        return done.result
