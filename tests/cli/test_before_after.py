@@ -1,6 +1,7 @@
 """Validate and delete, draw, and words that a person at a terminal can act on."""
 
 import json
+import shlex
 from pathlib import Path
 
 import polars as pl
@@ -258,3 +259,17 @@ def test_no_sheet_is_written():
     refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
     assert "--out must be named with one of" in refused
     assert "Spreadsheets open CSV files." in refused
+
+
+def test_what_may_be_done_instead_can_be_pasted():
+    run("create", "spec.toml", "--store", "my store.db")
+    run("assign", "spring", "units.csv", "--out", "a.csv", "--store", "my store.db")
+    table = pl.read_csv("a.csv", infer_schema=False)
+    table[:20].select("id").with_columns(visit=pl.lit(1.0)).write_csv("o.csv")
+    run("record", "spring", "o.csv", "--store", "my store.db")
+    refused = run("close", "spring", "--store", "my store.db", code=3).stderr.splitlines()
+    amend, close = (shlex.split(line) for line in refused[-2:])
+    assert "--force" in close
+    assert close[:4] == ["seqbatch", "campaign", "close", "spring"]
+    assert "Amended" in run(*amend[2:]).stdout
+    run("close", "spring", "--store", "my store.db")

@@ -22,6 +22,7 @@ from seqbatch.cli.console import (
 )
 from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import Table, counted
+from seqbatch.errors import CampaignStateError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
         base = open_store(store, create=False)
         try:
             yield Campaign.open(name, store=base, who=who)
+        except CampaignStateError as error:
+            lines = [f"  {command(*words, store=store)}" for words in error.commands]
+            raise CampaignStateError("\n".join([str(error), *lines])) from None
         finally:
             base.close()
 
@@ -473,6 +477,8 @@ def amend(
     as_json: Json = False,
 ) -> None:
     """Change a campaign between two waves; what was assigned stays.
+
+    What a unit without an outcome counts as (--absent, --after) can be changed within a wave, too.
 
     Example: seqbatch campaign amend spring --retire mail --reason "too dear"
     """

@@ -23,6 +23,7 @@ def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) 
             raise CampaignStateError(
                 f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is "
                 "deleted, nothing tells any more who got which action. Where none of it was acted "
-                "on, delete it all the same: force=True."
+                "on, delete it all the same: force=True.",
+                commands=[("delete", name, "--force", "--reason", why)],
             )
         return logbook.bury(change, now, why=why)
