@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from seqbatch.campaign.views.policy_words import PLAIN
 from seqbatch.cli.app import app
+from seqbatch.policies import registry
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC, folder, run, said  # noqa: F401
 
@@ -259,6 +261,25 @@ def test_no_sheet_is_written():
     refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
     assert "--out must be named with one of" in refused
     assert "Spreadsheets open CSV files." in refused
+
+
+def test_words_need_no_textbook():
+    shown = " ".join(run("create", "spec.toml").stdout.split())
+    assert "): the first wave at random, then units get the action that looks best" in shown
+    shown = run("assign", "spring", "units.csv", "--out", "a.csv").stdout
+    assert "randomised. All of the first wave get their action at random." in shown
+    shown = " ".join(run("status", "spring").stdout.split())
+    assert "then units get the action that looks best for them so far" in shown
+    assert "in the first wave all others get their action at random, too" in shown
+    Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
+    run("record", "spring", "o.csv", code=1)
+    shown = " ".join(run("verify", "spring").stdout.split())
+    assert "1 row of outcomes (corrections included)" in shown
+    assert "Open r.html in a browser." in run("report", "spring", "--out", "r.html").stdout
+
+
+def test_every_policy_is_explained():
+    assert set(PLAIN) >= set(registry.kinds()) - {"Oracle"}
 
 
 def test_what_may_be_done_instead_can_be_pasted():

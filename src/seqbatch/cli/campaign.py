@@ -104,11 +104,13 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
+    from seqbatch.campaign.views.policy_words import plainly
+
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
-    kind = "expected waves" if now.spec.grid.calendar else "waves"
-    say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
-    say(f"Policy {registry.text(now.policy)}.")
+    kind = "expected wave" if now.spec.grid.calendar else "wave"
+    say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
+    say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         from seqbatch.campaign.views.words import measured
@@ -169,6 +171,7 @@ def assign(
             report=report,
         )
         then = next_command(campaign, store)
+        blind = result.wave == 1 and campaign.situation().made_policy().starts_blind
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
@@ -188,7 +191,8 @@ def assign(
     lines[0] += f"; written to {out}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
-        lines.append(f"{shares}; {result.randomised:,} of them randomised.")
+        how = " All of the first wave get their action at random." if blind else ""
+        lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     if result.clipped:
         from seqbatch.campaign.views.words import clipped_text
 

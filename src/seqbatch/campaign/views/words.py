@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.policy_words import plainly
 from seqbatch.display import Table, cell, counted, with_error
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
     from seqbatch.campaign.views.status import Status, Wave
+
+#: What the column `randomised` does not count.
+FIRST_WAVE = (
+    "Randomised units are those of the share that the spec keeps for chance alone; in the first "
+    "wave all others get their action at random, too."
+)
 
 
 def short(status: "Status") -> str:
@@ -42,8 +49,8 @@ def heading(status: "Status") -> str:
     """Return what stands above the tables."""
     where = f"wave {status.wave}" if status.condition == "open" else status.condition
     return (
-        f"Campaign {status.name}: {where}; policy {text(status.policy)}; "
-        f"{counted(status.events, 'event')}."
+        f"Campaign {status.name}: {where}; {counted(status.events, 'event')}. Policy "
+        f"{text(status.policy)}: {plainly(status.policy)}."
     )
 
 
@@ -181,6 +188,8 @@ def remarks(status: "Status") -> list[str]:
         )
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
+    if status.policy.get("first") == "uniform" and status.actions:
+        said.append(FIRST_WAVE)
     return [
         *said,
         "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
