@@ -2,13 +2,17 @@
 
 import json
 import shlex
+from io import StringIO
 from pathlib import Path
+from time import sleep
 
 import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from seqbatch.campaign.views.policy_words import PLAIN
+from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
 from seqbatch.policies import registry
 from tests.campaign.instances import outcomes, units
@@ -294,3 +298,53 @@ def test_what_may_be_done_instead_can_be_pasted():
     assert close[:4] == ["seqbatch", "campaign", "close", "spring"]
     assert "Amended" in run(*amend[2:]).stdout
     run("close", "spring", "--store", "my store.db")
+
+
+def test_a_few_held_rows_are_shown_and_all_are_counted():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    ghosts = "".join(f"ghost-{number},1\n" for number in range(9))
+    Path("o.csv").write_text(f"id,visit\n{ghosts}000000,x\n", encoding="utf-8")
+    for words in (("record", "spring", "o.csv"), ("validate", "spec.toml", "units.csv", "o.csv")):
+        shown = run(*words, code=1).stdout
+        assert "(the first 5)" in shown
+        assert "ghost-4" in shown
+        assert "ghost-5" not in shown
+        assert "9" in shown[shown.index("by reason") :]
+    assert len(said("record", "spring", "o.csv", code=1)["held"]) == 10
+
+
+def test_one_wave_is_not_several():
+    text = Path("spec.toml").read_text("utf-8").replace("sizes = [60, 40]", "sizes = [60]")
+    Path("spec.toml").write_text(text, encoding="utf-8")
+    assert "; 1 wave of 60 units." in run("create", "spec.toml").stdout
+
+
+def test_init_says_what_its_plan_assumed():
+    years = [1893 + number % 113 for number in range(200)]
+    units(200).select("id").with_columns(born=pl.Series(years)).write_csv("customers.csv")
+    shown = run("init", "customers.csv", "--out", "new.toml", "--plan").stdout
+    assert "1893 to 2005" in shown
+    text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
+    assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, and" in text
+    assert "vary with standard deviation 1;" in text
+
+
+def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):
+    screen = Console(width=40, force_terminal=True, no_color=True, file=StringIO(), soft_wrap=True)
+    monkeypatch.setattr(shared, "errors", screen)
+    shared.complain("a long story " * 9 + "\n  seqbatch campaign close spring --force --reason why")
+    lines = screen.file.getvalue().splitlines()
+    assert all(len(line) <= 40 for line in lines[:-1])
+    assert len(lines) > 3
+    assert lines[-1].endswith("seqbatch campaign close spring --force --reason why")
+
+
+def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch):
+    for terminal in (True, False):
+        screen = Console(force_terminal=terminal, no_color=True, file=StringIO())
+        monkeypatch.setattr(shared, "errors", screen)
+        with shared.waiting("planning"):
+            assert screen.file.getvalue() == ""
+            sleep(1.3)
+        assert ("planning" in screen.file.getvalue()) == terminal

@@ -19,6 +19,7 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
+    waiting,
 )
 from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import Table, counted
@@ -26,10 +27,13 @@ from seqbatch.errors import CampaignStateError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
-    from seqbatch.campaign import Assigned, Campaign, Closed
+    from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
     from seqbatch.campaign.deciding.balance import ChiSquare
 
 app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
+
+#: Held rows that are shown; all of them are in `export --what held`.
+HELD = 5
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Where = Annotated[
@@ -282,16 +286,23 @@ def record(
             )
             say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
-            kinds = ("verdict", "reason", "rows")
-            show(Table("Held rows by reason", kinds, result.reasons, words=kinds[:2]))
-            columns = ("line", "unit", "verdict", "reason")
-            title = "Held rows (the first ones)"
-            show(Table(title, columns, result.held, words=columns[1:], keys=2))
+            show_held(result, "Held rows")
         if dry_run:
             say("A dry run: nothing was written.")
         say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
+
+
+def show_held(result: "Recorded", title: str) -> None:
+    """Show the first rows that were held, and why all of them were."""
+    columns, kinds = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
+    first = result.held[:HELD]
+    if len(first) < result.conflict + result.quarantined:
+        show(Table(f"{title} (the first {HELD})", columns, first, words=columns[1:], keys=2))
+    else:
+        show(Table(title, columns, first, words=columns[1:], keys=2))
+    show(Table(f"{title} by reason", kinds, result.reasons, words=kinds[:2]))
 
 
 @app.command()
@@ -429,11 +440,12 @@ def init(
     with kindly(as_json=as_json):
         from seqbatch.campaign.design.template import write_spec
 
-        made = write_spec(
-            out, units, file_format=file_format, force=force, name=name, control=control,
-            actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
-            units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
-        )  # fmt: skip
+        with waiting("planning the waves" if plan else "looking at the file"):
+            made = write_spec(
+                out, units, file_format=file_format, force=force, name=name, control=control,
+                actions=[action.strip() for action in actions.split(",")], reward=reward,
+                waves=waves, units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
+            )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
     for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):
         files += [option, given] if files and given is not None else []

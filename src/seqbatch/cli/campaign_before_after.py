@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened
+from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened, show_held
 from seqbatch.cli.campaign_views import app
 from seqbatch.cli.console import (
     BAD_INPUT,
@@ -21,11 +21,10 @@ from seqbatch.cli.console import (
     say,
     say_next,
     say_read_as,
-    show,
     spoken,
 )
 from seqbatch.cli.next_step import STORE, command
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
 
 __all__ = ["app"]
 
@@ -130,9 +129,7 @@ def _show(found: "Validated", units: str | None) -> None:
             f"{found.recorded.quarantined:,} quarantined."
         )
         if found.recorded.held:
-            columns = ("line", "unit", "verdict", "reason")
-            held = found.recorded.held
-            show(Table("Rows that would be held", columns, held, words=columns[1:], keys=2))
+            show_held(found.recorded, "Rows that would be held")
     for problem in found.problems:
         complain(spoken(problem))
     for line in found.unchecked:

@@ -18,6 +18,7 @@ from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.steps.creating import keeps_control, require_room
 from seqbatch.core import arguments
+from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 
@@ -147,8 +148,8 @@ class Amending:
             left = arguments.integer("units", units) - assigned
             if not ahead or left < len(ahead):
                 raise InvalidArgumentError(
-                    "units", f"at least {assigned + max(len(ahead), 1):,} with {len(ahead)} waves "
-                    "to come", units,
+                    "units", f"at least {assigned + max(len(ahead), 1):,} with "
+                    f"{counted(len(ahead), 'wave')} to come", units,
                 )  # fmt: skip
             total, ends = sum(ahead), [0]
             for place, size in enumerate(ahead, start=1):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.policy_words import plainly
-from seqbatch.display import Table, cell, counted, with_error
+from seqbatch.display import Table, alike, cell, counted, with_error
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
     columns = ["wave", "action", "mean", "weighted mean ± se"]
     title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
     rows: list[list[Any]] = [
-        [row.wave, named[row.action], row.mean, with_error(row.weighted, row.error)]
-        for row in status.actions
+        [row.wave, named[row.action], mean, with_error(row.weighted, row.error)]
+        for row, mean in zip(status.actions, alike([r.mean for r in status.actions]), strict=True)
     ]
     if status.control:
         columns.append("minus control ± se")
