@@ -9,6 +9,7 @@ import html
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import floor, isfinite, log10
 from typing import Any
 
 #: How many rows of a long table a notebook shows.
@@ -121,6 +122,23 @@ def number(value: float, digits: int = 5) -> str:
     ('1,234,568', '1,234.6', '0.012346', '12')
     """
     return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
+
+
+def alike(values: Sequence[float | None], digits: int = 5) -> list[str]:
+    """Return the numbers of a column with as many decimals each, the largest with few digits.
+
+    >>> alike([15.625, 9.5, None]), alike([1200.0, 35_000.0]), alike([120.0, 0.0012])
+    (['15.625', '9.500', ''], ['1,200', '35,000'], ['120', '0.0012'])
+    """
+    texts = [cell(value) for value in values]
+    known = [abs(value) for value in values if value]
+    if not known or any("e" in text for text in texts) or not all(map(isfinite, known)):
+        return texts
+    decimals = max(len(text.partition(".")[2]) for text in texts)
+    decimals = min(decimals, max(digits - 1 - floor(log10(max(known))), 0))
+    if min(known) < 10.0**-decimals:
+        return texts
+    return ["" if value is None else f"{value:,.{decimals}f}" for value in values]
 
 
 def counted(count: int, what: str) -> str:

@@ -21,6 +21,7 @@ Catch :class:`SeqbatchError` to catch all of them. A call that raises changes no
 but for OutputError, which says what was done.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -122,7 +123,19 @@ class InvalidFileError(CampaignError, ValueError):
 
 
 class CampaignStateError(CampaignError, RuntimeError):
-    """A call that the campaign's state does not allow; nothing was changed."""
+    """A call that the campaign's state does not allow; nothing was changed.
+
+    Parameters
+    ----------
+    message
+        What is not allowed, and what to do.
+    commands
+        What may be done instead, as words of ``seqbatch campaign``.
+    """
+
+    def __init__(self, message: str, *, commands: Sequence[tuple[str, ...]] = ()) -> None:
+        super().__init__(message)
+        self.commands = tuple(commands)
 
 
 class StoreError(CampaignError, RuntimeError):

@@ -19,7 +19,9 @@ def test_a_tombstone_remains_and_the_name_is_free(store):
     campaign = created(store)
     campaign.assign(units(300))
     last = campaign.events()[-1].hash
-    tombstone = campaign.delete(reason="a wrong list")
+    with pytest.raises(CampaignStateError, match=r"has assigned 300 units\..* force=True"):
+        campaign.delete(reason="a wrong list")
+    tombstone = campaign.delete(reason="a wrong list", force=True)
     assert (tombstone.name, tombstone.events, tombstone.units) == ("spring", 2, 300)
     assert (tombstone.last, tombstone.who, tombstone.why) == (last, "ann", "a wrong list")
     assert store.tombstones() == [tombstone]
@@ -58,8 +60,11 @@ def refuses_deletion(store, table):
 def test_what_was_seen_is_not_deleted(store):
     campaign = created(store)
     campaign.record(outcomes(campaign.assign(units(300)).table))
-    with pytest.raises(CampaignStateError, match="has rows of outcomes on record"):
+    with pytest.raises(CampaignStateError, match=r"has rows of outcomes on record.* Abort it, and"):
         campaign.delete(reason="not what was hoped for")
+    campaign.abort(reason="a complaint")
+    with pytest.raises(CampaignStateError, match=r"afterwards\. Create another"):
+        campaign.delete(reason="not what was hoped for", force=True)
     assert campaign.verify().sound
     # Nor by hand: the database itself refuses the tombstone that would allow it.
     with store.read("spring") as reader:
@@ -76,7 +81,7 @@ def test_what_was_seen_is_not_deleted(store):
 def test_verify_looks_at_tombstones(store_url):
     store = open_store(store_url)
     for name in ("one", "two"):
-        created(store, name=name).delete(reason="a trial")
+        created(store, name=name).delete(reason="a trial", force=True)
     campaign = created(store)
     assert campaign.verify().sound
     with store._engine.begin() as raw:
@@ -108,7 +113,7 @@ def killed_while_deleting(url, after):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sa.event.listen(store._engine, "after_cursor_execute", count)
-    Campaign(store, "spring").delete(reason="a trial")
+    Campaign(store, "spring").delete(reason="a trial", force=True)
 
 
 @pytest.mark.slow
@@ -128,7 +133,7 @@ def test_a_deletion_that_is_killed_leaves_all_or_nothing(store_url, after):
     campaign = Campaign.open("spring", store=store)
     assert campaign.verify().sound
     assert campaign.verify().units == 300
-    campaign.delete(reason="a trial")
+    campaign.delete(reason="a trial", force=True)
     assert store.names() == []
     store.close()
 

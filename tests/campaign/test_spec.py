@@ -106,6 +106,35 @@ def test_files_that_are_not_declarations(tmp_path):
         parse_spec('name = "a"\nactions = [;\n')
 
 
+@pytest.mark.parametrize(("name", "content"), [
+    ("customers.csv", b"name=x\n1\n"),
+    ("customers.txt", b"id;age\n1;2\n"),
+    ("customers.parquet", b"PAR1\xff\xfe"),
+])  # fmt: skip
+def test_a_table_in_place_of_the_spec_is_called_one(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidSpecError, match=r"not a spec\. Are the two files swapped"):
+        read_spec(tmp_path / name)
+
+
+@pytest.mark.parametrize(("line", "advice"), [
+    ("floor = 0,01", "Write 0.01 with a point."),
+    ("floor = 0,01  # low", "Write 0.01 with a point."),
+    ("name = spring", 'Put text in straight quotes: name = "spring".'),
+    ("name = “spring”", 'Put text in straight quotes (").'),
+    ('control = "none"\ncontrol = "none"', "control is set twice; leave one of the two out."),
+    ("[features]\n[features]", "features is set twice; leave one of the two out."),
+    ("shared = True", "Write true in small letters."),
+    ("name: spring", "Write name = ... with an equals sign."),
+    ('name = "spring', "Close the quotes on the same line."),
+    ("actions = [1, 2", "Close the list with ]."),
+])  # fmt: skip
+def test_slips_of_the_pen_are_met_with_a_remedy(line, advice):
+    with pytest.raises(InvalidSpecError) as refused:
+        parse_spec(f"{line}\nseed = 1\n")
+    assert str(refused.value).splitlines()[-1].strip() == advice
+
+
 def test_policies():
     spec = parse_spec(GOOD + '[policy]\nkind = "ThompsonSampling"\nsamples = 16\n')
     made = chosen_policy(spec, None)

@@ -137,6 +137,22 @@ def test_looks_without_a_rule_are_said_to_err(store):
     assert "10.7%" in str(campaign.findings())
 
 
+def test_after_very_many_waves_no_more_looks_are_counted(store, monkeypatch):
+    """Each look takes an integral: a close would take the longer the more waves there were."""
+    from seqbatch.campaign.deciding import stopping_words
+
+    counted = []
+    monkeypatch.setattr(
+        stopping_words, "error_of_looks", lambda times, bound: counted.append(len(times)) or bound
+    )
+    campaign = trial(store, stopping={"rule": "none"}, grid={"sizes": [60] * 40})
+    now = campaign.situation()
+    for waves in (2, 12, 13, 40):
+        stopping_words.inflated(now, waves=waves)
+    assert counted == [2, 12, 12, 12]
+    assert "in at least 30.0% of" in stopping_words.inflation_text(0.3)
+
+
 def test_a_changed_verdict_is_found(tmp_path):
     from seqbatch.storage import open_store
 

@@ -1,13 +1,20 @@
 """Validate and delete, draw, and words that a person at a terminal can act on."""
 
 import json
+import shlex
+from io import StringIO
 from pathlib import Path
+from time import sleep
 
 import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from seqbatch.campaign.views.policy_words import PLAIN
+from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
+from seqbatch.policies import registry
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC, folder, run, said  # noqa: F401
 
@@ -83,18 +90,29 @@ def test_validate_writes_nothing():
 def test_validate_says_everything_at_once():
     Path("bad.csv").write_text("id,age\na,x\nb,1\n", encoding="utf-8")
     Path("o.csv").write_text("id,visit\na,1\nghost,1\n", encoding="utf-8")
-    run("create", "spec.toml")
     result = run("validate", "spec.toml", "bad.csv", "o.csv", code=2)
-    assert "exists already in campaigns.db" in result.stderr
     assert "line 2, column 'age': must be a number" in result.stderr
     assert "1 would be accepted" in result.stdout
     assert "ghost" in result.stdout
     plain = said("validate", "spec.toml", "bad.csv", "o.csv", code=2)
-    assert [problem["error"] for problem in plain["problems"]] == [
-        "CampaignStateError", "InvalidFileError",
-    ]  # fmt: skip
+    assert [problem["error"] for problem in plain["problems"]] == ["InvalidFileError"]
     assert plain["outcomes"]["quarantined"] == 1
     assert (plain["sound"], plain["next"]) == (False, None)
+
+
+def test_validate_once_the_campaign_is_there():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
+    Path("other.csv").write_text(Path("units.csv").read_text("utf-8"), encoding="utf-8")
+    shown = " ".join(run("validate", "spec.toml", "other.csv", "o.csv").stdout.split())
+    assert "It exists already in campaigns.db: outcomes are judged against its units" in shown
+    assert "1 would be accepted" in shown
+    assert shown.endswith("Next: seqbatch campaign status spring")
+    shown = run("record", "spring", "o.csv", "--dry-run").stdout
+    assert "1 row: 1 accepted" in shown
+    assert "A dry run: nothing was written." in shown
+    assert said("status", "spring")["events"] == 2
 
 
 def test_validate_has_codes_like_the_others():
@@ -110,7 +128,10 @@ def test_validate_has_codes_like_the_others():
 def test_delete_leaves_a_tombstone():
     run("create", "spec.toml")
     run("assign", "spring", "units.csv", "--out", "a.csv")
-    shown = run("delete", "spring", "--reason", "a trial", "--who", "ann").stdout
+    refused = run("delete", "spring", "--reason", "a trial", code=3).stderr
+    assert "has assigned 60 units" in refused
+    assert "delete it all the same: --force." in " ".join(refused.split())
+    shown = run("delete", "spring", "--reason", "a trial", "--who", "ann", "--force").stdout
     assert "Deleted campaign spring with 2 events and 60 units; its name is free again." in shown
     assert "seqbatch campaign list --deleted" in shown
     run("status", "spring", code=3)
@@ -198,3 +219,132 @@ def test_errors_of_the_machine_are_said_without_python():
     refused = run("validate", "locked", code=2).stderr
     assert "Errno" not in refused
     assert "Is a directory" in refused
+
+
+def finished():
+    """Run the campaign to its end; the last list holds nobody new."""
+    run("create", "spec.toml")
+    units(100).write_csv("everybody.csv")
+    for wave in (1, 2):
+        run("assign", "spring", "everybody.csv", "--draw", "--out", f"a{wave}.csv")
+        table = pl.read_csv(f"a{wave}.csv", infer_schema=False).to_arrow()
+        outcomes(table).write_csv(f"o{wave}.csv")
+        run("record", "spring", f"o{wave}.csv")
+        run("close", "spring")
+
+
+def test_nothing_is_drawn_once_all_waves_are_closed():
+    finished()
+    refused = run("assign", "spring", "everybody.csv", "--draw", "--out", "a3.csv", code=3)
+    assert "all 2 waves are closed" in refused.stderr
+    assert not Path("a3.csv").exists()
+    assert "Abort" not in run("delete", "spring", "--reason", "x", code=3).stderr
+
+
+def test_an_aborted_campaign():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    shown = run("abort", "spring", "--reason", "a complaint").stdout
+    assert shown.endswith("Next: seqbatch campaign report spring --out spring.html\n")
+    refused = run("close", "spring", code=3).stderr
+    assert "no wave of it is closed any more" in " ".join(refused.split())
+
+
+def test_what_absent_units_count_as_is_an_amendment_like_others():
+    run("create", "spec.toml")
+    shown = run("amend", "spring", "--absent", "0", "--reason", "buyers only").stdout
+    assert "Amended (event 2): absent from none to 0." in shown
+    assert "Next: seqbatch campaign assign" in shown
+    told = run("show-event", "spring").stdout.replace("│", " ")
+    assert "absent from none to 0" in " ".join(told.split())
+    assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
+
+
+def test_no_sheet_is_written():
+    run("create", "spec.toml")
+    refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
+    assert "--out must be named with one of" in refused
+    assert "Spreadsheets open CSV files." in refused
+
+
+def test_words_need_no_textbook():
+    shown = " ".join(run("create", "spec.toml").stdout.split())
+    assert "): the first wave at random, then units get the action that looks best" in shown
+    shown = run("assign", "spring", "units.csv", "--out", "a.csv").stdout
+    assert "randomised. All of the first wave get their action at random." in shown
+    shown = " ".join(run("status", "spring").stdout.split())
+    assert "then units get the action that looks best for them so far" in shown
+    assert "in the first wave all others get their action at random, too" in shown
+    Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
+    run("record", "spring", "o.csv", code=1)
+    shown = " ".join(run("verify", "spring").stdout.split())
+    assert "1 row of outcomes (corrections included)" in shown
+    assert "Open r.html in a browser." in run("report", "spring", "--out", "r.html").stdout
+
+
+def test_every_policy_is_explained():
+    assert set(PLAIN) >= set(registry.kinds()) - {"Oracle"}
+
+
+def test_what_may_be_done_instead_can_be_pasted():
+    run("create", "spec.toml", "--store", "my store.db")
+    run("assign", "spring", "units.csv", "--out", "a.csv", "--store", "my store.db")
+    table = pl.read_csv("a.csv", infer_schema=False)
+    table[:20].select("id").with_columns(visit=pl.lit(1.0)).write_csv("o.csv")
+    run("record", "spring", "o.csv", "--store", "my store.db")
+    refused = run("close", "spring", "--store", "my store.db", code=3).stderr.splitlines()
+    amend, close = (shlex.split(line) for line in refused[-2:])
+    assert "--force" in close
+    assert close[:4] == ["seqbatch", "campaign", "close", "spring"]
+    assert "Amended" in run(*amend[2:]).stdout
+    run("close", "spring", "--store", "my store.db")
+
+
+def test_a_few_held_rows_are_shown_and_all_are_counted():
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a.csv")
+    ghosts = "".join(f"ghost-{number},1\n" for number in range(9))
+    Path("o.csv").write_text(f"id,visit\n{ghosts}000000,x\n", encoding="utf-8")
+    for words in (("record", "spring", "o.csv"), ("validate", "spec.toml", "units.csv", "o.csv")):
+        shown = run(*words, code=1).stdout
+        assert "(the first 5)" in shown
+        assert "ghost-4" in shown
+        assert "ghost-5" not in shown
+        assert "9" in shown[shown.index("by reason") :]
+    assert len(said("record", "spring", "o.csv", code=1)["held"]) == 10
+
+
+def test_one_wave_is_not_several():
+    text = Path("spec.toml").read_text("utf-8").replace("sizes = [60, 40]", "sizes = [60]")
+    Path("spec.toml").write_text(text, encoding="utf-8")
+    assert "; 1 wave of 60 units." in run("create", "spec.toml").stdout
+
+
+def test_init_says_what_its_plan_assumed():
+    years = [1893 + number % 113 for number in range(200)]
+    units(200).select("id").with_columns(born=pl.Series(years)).write_csv("customers.csv")
+    shown = run("init", "customers.csv", "--out", "new.toml", "--plan").stdout
+    assert "1893 to 2005" in shown
+    text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
+    assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, and" in text
+    assert "vary with standard deviation 1;" in text
+
+
+def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):
+    screen = Console(width=40, force_terminal=True, no_color=True, file=StringIO(), soft_wrap=True)
+    monkeypatch.setattr(shared, "errors", screen)
+    shared.complain("a long story " * 9 + "\n  seqbatch campaign close spring --force --reason why")
+    lines = screen.file.getvalue().splitlines()
+    assert all(len(line) <= 40 for line in lines[:-1])
+    assert len(lines) > 3
+    assert lines[-1].endswith("seqbatch campaign close spring --force --reason why")
+
+
+def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch):
+    for terminal in (True, False):
+        screen = Console(force_terminal=terminal, no_color=True, file=StringIO())
+        monkeypatch.setattr(shared, "errors", screen)
+        with shared.waiting("planning"):
+            assert screen.file.getvalue() == ""
+            sleep(1.3)
+        assert ("planning" in screen.file.getvalue()) == terminal

@@ -10,15 +10,19 @@ from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
 from seqbatch.cli.next_step import command
+from seqbatch.storage.rows import View
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC
+
+#: What init writes above a spec.
+HEADING = '# A campaign in waves, proposed for "every body.csv" (150 rows).\n'
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SEQBATCH_STORE", raising=False)
-    Path("my spec.toml").write_text(SPEC, encoding="utf-8")
+    Path("my spec.toml").write_text(HEADING + SPEC, encoding="utf-8")
     units(150).write_csv("every body.csv")
 
 
@@ -46,12 +50,12 @@ def test_a_campaign_by_pasting_what_is_said():
         seen.append(shlex.split(line)[2])
         assert line.endswith("--store 'my store.db'")
         if seen[-1] == "record":
-            # No file has outcomes yet: the name is one to be filled in.
-            assert shlex.split(line)[4] == "outcomes.csv"
+            # Which file has the outcomes is not known: the name is one to be filled in.
             wave = seen.count("record")
+            assert shlex.split(line)[4] == f"YOUR-OUTCOMES-{wave}.csv"
             name = "assignments.csv" if wave == 1 else f"assignments-{wave}.csv"
             outcomes(pl.read_csv(name, infer_schema=False).to_arrow()).write_csv("seen it.csv")
-            line = line.replace("outcomes.csv", "'seen it.csv'")
+            line = line.replace(f"YOUR-OUTCOMES-{wave}.csv", "'seen it.csv'")
     assert seen == ["create", *["assign", "record", "close"] * 2, "report"]
     assert line == "seqbatch campaign report spring --out spring.html --store 'my store.db'"
     run(line)
@@ -63,11 +67,10 @@ def test_status_names_files_that_are_there():
     assign = pasted(run("seqbatch campaign status spring"))
     said = "seqbatch campaign assign spring 'every body.csv' --draw --out assignments.csv"
     assert assign == said
-    assert pasted(run(assign)) == "seqbatch campaign record spring outcomes.csv"
+    assert pasted(run(assign)) == "seqbatch campaign record spring YOUR-OUTCOMES-1.csv"
     table = pl.read_csv("assignments.csv", infer_schema=False).to_arrow()
     outcomes(table).write_csv("came back.csv")
-    record = pasted(run("seqbatch campaign status spring"))
-    assert record == "seqbatch campaign record spring 'came back.csv'"
+    record = "seqbatch campaign record spring 'came back.csv'"
     assert json.loads(run(f"{record} --json").stdout)["next"] == "seqbatch campaign close spring"
     # What comes next is a matter of the present.
     assert "Next:" not in run("seqbatch campaign status spring --at-event 2").stdout
@@ -77,17 +80,17 @@ def test_status_names_files_that_are_there():
 def test_json_has_it_too():
     created = json.loads(run("seqbatch campaign create 'my spec.toml' --json").stdout)
     assigned = json.loads(run(f"{created['next']} --json").stdout)
-    assert assigned["next"] == "seqbatch campaign record spring outcomes.csv"
+    assert assigned["next"] == "seqbatch campaign record spring YOUR-OUTCOMES-1.csv"
     init = json.loads(run("seqbatch campaign init 'every body.csv' --out new.toml --json").stdout)
     assert init["next"] == "seqbatch campaign validate new.toml 'every body.csv'"
 
 
 def test_calendar_waves_are_not_drawn():
-    text = SPEC.replace("sizes = [60, 40]", "calendar = true\nwaves = 2\nunits = 100")
+    text = HEADING + SPEC.replace("sizes = [60, 40]", "calendar = true\nwaves = 2\nunits = 100")
     Path("my spec.toml").write_text(text, encoding="utf-8")
     line = pasted(run("seqbatch campaign create 'my spec.toml'"))
     assert line == "seqbatch campaign assign spring 'every body.csv' --out assignments.csv"
-    assert pasted(run(line)) == "seqbatch campaign record spring outcomes.csv"
+    assert pasted(run(line)) == "seqbatch campaign record spring YOUR-OUTCOMES-1.csv"
 
 
 def test_a_store_of_the_environment_is_not_repeated(monkeypatch):
@@ -107,17 +110,53 @@ def test_what_is_done_is_done_although_the_next_step_is_not_known(monkeypatch):
     def unreadable(_path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", unreadable)
+    monkeypatch.setattr(Path, "is_file", unreadable)
     shown = run("seqbatch campaign status spring").stdout
     assert "Next:" not in shown
 
 
-def test_of_several_files_the_numbered_one_or_the_largest_is_named():
-    assert "'every body.csv'" in pasted(run("seqbatch campaign create 'my spec.toml'"))
-    units(20).write_csv("zz.csv")
-    assert "'every body.csv'" in pasted(run("seqbatch campaign status spring"))
-    units(20).write_csv("units-1.csv")
-    units(20).write_csv("units-11.csv")
-    assert " units-1.csv " in pasted(run("seqbatch campaign status spring"))
-    Path("broken.csv").write_bytes(b"\xff\xfe\x00")
-    assert " units-1.csv " in pasted(run("seqbatch campaign status spring"))
+def test_no_file_is_named_that_the_campaign_was_not_told_of():
+    """A larger one with the same columns may hold people who are not meant."""
+    units(900).write_csv("alle_kunden_2024.csv")
+    line = pasted(run("seqbatch campaign create 'my spec.toml'"))
+    assert "'every body.csv'" in line
+    assert pasted(run("seqbatch campaign status spring")) == line
+    # The last list that had more units than the wave took is the next wave's, too.
+    run("seqbatch campaign assign spring alle_kunden_2024.csv --draw --out a.csv")
+    outcomes(pl.read_csv("a.csv", infer_schema=False).to_arrow()).write_csv("o.csv")
+    run("seqbatch campaign record spring o.csv")
+    assert " alle_kunden_2024.csv " in pasted(run("seqbatch campaign close spring"))
+    Path("alle_kunden_2024.csv").write_text("other,columns\n1,2\n", encoding="utf-8")
+    assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign status spring"))
+    Path("alle_kunden_2024.csv").unlink()
+    assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign status spring"))
+
+
+def test_the_file_of_one_wave_is_not_proposed_for_the_next():
+    units(60).write_csv("units-1.csv")
+    run("seqbatch campaign create 'my spec.toml'")
+    run("seqbatch campaign assign spring units-1.csv --out a.csv")
+    outcomes(pl.read_csv("a.csv", infer_schema=False).to_arrow()).write_csv("o.csv")
+    assert "Nothing is new" not in run("seqbatch campaign record spring o.csv").stdout
+    assert "Nothing is new" not in run("seqbatch campaign record spring o.csv").stdout
+    assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign close spring"))
+    again = run("seqbatch campaign record spring o.csv")
+    assert "Nothing is new: every row is on record already, 60 of them in closed" in again.stdout
+
+
+def test_a_spec_that_names_no_file():
+    Path("my spec.toml").write_text(SPEC, encoding="utf-8")
+    assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign create 'my spec.toml'"))
+
+
+def test_the_next_step_reads_no_outcomes(monkeypatch):
+    """What record says would otherwise take the longer the more was recorded in the wave."""
+    run("seqbatch campaign create 'my spec.toml'")
+    run("seqbatch campaign assign spring 'every body.csv' --draw --out a.csv")
+    given = outcomes(pl.read_csv("a.csv", infer_schema=False).to_arrow())
+    given[:30].write_csv("some.csv")
+    given.write_csv("all.csv")
+    monkeypatch.setattr(View, "outcome_chunks", None)
+    assert " record " in pasted(run("seqbatch campaign record spring some.csv"))
+    assert " record " in pasted(run("seqbatch campaign record spring some.csv"))
+    assert " close " in pasted(run("seqbatch campaign record spring all.csv"))

@@ -361,6 +361,7 @@ class Campaign:
         *,
         correct: bool = False,
         reason: str = "",
+        dry_run: bool = False,
         file_format: str | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -374,6 +375,8 @@ class Campaign:
             A path, ``"-"``, a PyArrow table or a Polars frame.
         correct, reason
             Whether another value replaces the known one, and why; the old one is kept.
+        dry_run
+            Say what would become of the rows, and keep nothing.
         file_format
             The file's format, where its name does not say it.
         delimiter, encoding
@@ -393,6 +396,7 @@ class Campaign:
             delimiter=delimiter,
             encoding=encoding,
             report=report,
+            dry_run=dry_run,
         )
 
     @naming_damage
@@ -496,9 +500,16 @@ class Campaign:
         return abort(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
-    def delete(self, *, reason: str) -> Tombstone:
+    def delete(self, *, reason: str, force: bool = False) -> Tombstone:
         """Delete a campaign that has no outcomes on record; its name is free again.
 
         Everything goes but a tombstone: the name, the hash of the last event, who, when and why.
+
+        Parameters
+        ----------
+        reason
+            Why.
+        force
+            Delete even though units were assigned.
         """
-        return delete(self.store, self.name, self._logbook, why=reason)
+        return delete(self.store, self.name, self._logbook, why=reason, force=force)

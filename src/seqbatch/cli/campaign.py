@@ -19,16 +19,21 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
+    waiting,
 )
 from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import Table, counted
+from seqbatch.errors import CampaignStateError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
-    from seqbatch.campaign import Assigned, Campaign, Closed
+    from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
     from seqbatch.campaign.deciding.balance import ChiSquare
 
 app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
+
+#: Held rows that are shown; all of them are in `export --what held`.
+HELD = 5
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Where = Annotated[
@@ -68,6 +73,9 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
         base = open_store(store, create=False)
         try:
             yield Campaign.open(name, store=base, who=who)
+        except CampaignStateError as error:
+            lines = [f"  {command(*words, store=store)}" for words in error.commands]
+            raise CampaignStateError("\n".join([str(error), *lines])) from None
         finally:
             base.close()
 
@@ -100,11 +108,13 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
+    from seqbatch.campaign.views.policy_words import plainly
+
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
-    kind = "expected waves" if now.spec.grid.calendar else "waves"
-    say(f"{len(now.actions)} actions; {len(now.sizes)} {kind} of {sizes} units.")
-    say(f"Policy {registry.text(now.policy)}.")
+    kind = "expected wave" if now.spec.grid.calendar else "wave"
+    say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
+    say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         from seqbatch.campaign.views.words import measured
@@ -165,6 +175,7 @@ def assign(
             report=report,
         )
         then = next_command(campaign, store)
+        blind = result.wave == 1 and campaign.situation().made_policy().starts_blind
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
@@ -184,7 +195,8 @@ def assign(
     lines[0] += f"; written to {out}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
-        lines.append(f"{shares}; {result.randomised:,} of them randomised.")
+        how = " All of the first wave get their action at random." if blind else ""
+        lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     if result.clipped:
         from seqbatch.campaign.views.words import clipped_text
 
@@ -219,6 +231,9 @@ def record(
         bool, typer.Option("--correct", help="Let new values replace known ones.")
     ] = False,
     reason: Reason = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would become of the rows; keep nothing.")
+    ] = False,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -235,6 +250,7 @@ def record(
             outcomes,
             correct=correct,
             reason=reason,
+            dry_run=dry_run,
             file_format=file_format,
             delimiter=delimiter,
             encoding=encoding,
@@ -257,6 +273,11 @@ def record(
             f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
             f"{result.quarantined:,} quarantined."
         )
+        if result.repeats and result.duplicate == result.rows:
+            say(
+                "Nothing is new: every row is on record already, "
+                f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
+            )
         if result.corrected:
             say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
         if result.late:
@@ -265,16 +286,25 @@ def record(
             )
             say(f"{result.late:,} belong to closed waves; {end}.")
         if result.held:
-            kinds = ("verdict", "reason", "rows")
-            show(Table("Held rows by reason", kinds, result.reasons, words=kinds[:2]))
-            columns = ("line", "unit", "verdict", "reason")
-            title = "Held rows (the first ones)"
-            show(Table(title, columns, result.held, words=columns[1:], keys=2))
+            show_held(result, "Held rows")
         for each in result.advice:
             say(each)
+        if dry_run:
+            say("A dry run: nothing was written.")
         say_next(then)
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
+
+
+def show_held(result: "Recorded", title: str) -> None:
+    """Show the first rows that were held, and why all of them were."""
+    columns, kinds = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
+    first = result.held[:HELD]
+    if len(first) < result.conflict + result.quarantined:
+        show(Table(f"{title} (the first {HELD})", columns, first, words=columns[1:], keys=2))
+    else:
+        show(Table(title, columns, first, words=columns[1:], keys=2))
+    show(Table(f"{title} by reason", kinds, result.reasons, words=kinds[:2]))
 
 
 @app.command()
@@ -412,11 +442,12 @@ def init(
     with kindly(as_json=as_json):
         from seqbatch.campaign.design.template import write_spec
 
-        made = write_spec(
-            out, units, file_format=file_format, force=force, name=name, control=control,
-            actions=[action.strip() for action in actions.split(",")], reward=reward, waves=waves,
-            units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
-        )  # fmt: skip
+        with waiting("planning the waves" if plan else "looking at the file"):
+            made = write_spec(
+                out, units, file_format=file_format, force=force, name=name, control=control,
+                actions=[action.strip() for action in actions.split(",")], reward=reward,
+                waves=waves, units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
+            )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
     for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):
         files += [option, given] if files and given is not None else []
@@ -471,6 +502,8 @@ def amend(
 ) -> None:
     """Change a campaign between two waves; what was assigned stays.
 
+    What a unit without an outcome counts as (--absent, --after) can be changed within a wave, too.
+
     Example: seqbatch campaign amend spring --retire mail --reason "too dear"
     """
     with opened(name, store, who, as_json) as campaign:
@@ -487,8 +520,9 @@ def amend(
             metric_formats=dict(_metric_format(text) for text in metric_format or ()),
             force=force,
         )
+        then = next_command(campaign, store)
     if as_json:
-        dump(asdict(event))
+        dump({**asdict(event), "next": then})
         return
     from seqbatch.campaign.views.words import what_was_done
 
@@ -496,6 +530,7 @@ def amend(
     if absent is not None:
         wait = "" if after is None else f", {after} after its assignment at the earliest"
         say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
+    say_next(then)
 
 
 def _metric_format(text: str) -> tuple[str, str]:
@@ -563,7 +598,9 @@ def abort(
     """End a campaign early; outcomes may still be recorded."""
     with opened(name, store, who, as_json) as campaign:
         event = campaign.abort(reason=reason)
+        then = next_command(campaign, store)
     if as_json:
-        dump(asdict(event))
+        dump({**asdict(event), "next": then})
     else:
-        say(f"Campaign {name} is aborted (event {event.sequence}).")
+        say(f"Campaign {name} is aborted (event {event.sequence}). Outcomes may still be recorded.")
+        say_next(then)

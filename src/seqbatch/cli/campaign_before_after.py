@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened
+from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened, show_held
 from seqbatch.cli.campaign_views import app
 from seqbatch.cli.console import (
     BAD_INPUT,
@@ -21,11 +21,10 @@ from seqbatch.cli.console import (
     say,
     say_next,
     say_read_as,
-    show,
     spoken,
 )
 from seqbatch.cli.next_step import STORE, command
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
 
 __all__ = ["app"]
 
@@ -66,7 +65,10 @@ def validate(
             scratch.close()
             if existing is not None:
                 existing.close()
-    then = command("create", str(spec), store=store) if found.sound else None
+    then = None
+    if found.sound and found.prepared is not None:
+        words = ("status", found.prepared.now.name) if found.exists else ("create", str(spec))
+        then = command(*words, store=store)
     if as_json:
         dump({**_plain(found), "next": then})
     else:
@@ -88,6 +90,7 @@ def _plain(found: "Validated") -> dict[str, Any]:
     return {
         "sound": found.sound,
         "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
+        "exists": bool(found.exists),
         "units": found.units,
         "left_over": found.left_over,
         "warnings": found.warnings,
@@ -103,6 +106,11 @@ def _show(found: "Validated", units: str | None) -> None:
         now = found.prepared.now
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+        if found.exists:
+            say(
+                f"It exists already in {found.exists}: outcomes are judged against its units, and "
+                "what this file says of it has no effect any more."
+            )
     for read_as in (found.read_as, found.recorded.read_as if found.recorded else ""):
         say_read_as(read_as)
     for warning in found.warnings:
@@ -121,9 +129,7 @@ def _show(found: "Validated", units: str | None) -> None:
             f"{found.recorded.quarantined:,} quarantined."
         )
         if found.recorded.held:
-            columns = ("line", "unit", "verdict", "reason")
-            held = found.recorded.held
-            show(Table("Rows that would be held", columns, held, words=columns[1:], keys=2))
+            show_held(found.recorded, "Rows that would be held")
     for problem in found.problems:
         complain(spoken(problem))
     for line in found.unchecked:
@@ -136,6 +142,9 @@ def _show(found: "Validated", units: str | None) -> None:
 def delete(
     name: Name,
     reason: Reason,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete even though units were assigned.")
+    ] = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -145,7 +154,7 @@ def delete(
     Example: seqbatch campaign delete spring --reason "a trial run"
     """
     with opened(name, store, who, as_json) as campaign:
-        tombstone = campaign.delete(reason=reason)
+        tombstone = campaign.delete(reason=reason, force=force)
     if as_json:
         dump(asdict(tombstone))
         return

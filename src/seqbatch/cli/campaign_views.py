@@ -9,7 +9,7 @@ import typer
 from seqbatch.cli.campaign import Force, Format, Name, Where, app, opened
 from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
 from seqbatch.cli.next_step import STORE, next_command
-from seqbatch.display import Table
+from seqbatch.display import Table, counted
 
 __all__ = ["app"]
 
@@ -195,7 +195,8 @@ def verify(
     else:
         say(
             f"Campaign {name}: {result.events:,} events, {result.units:,} decisions replayed, "
-            f"{result.outcomes:,} outcomes, {result.states:,} estimates recomputed."
+            f"{counted(result.outcomes, 'row')} of outcomes (corrections included), "
+            f"{counted(result.states, 'estimate')} recomputed."
         )
         for finding in result.findings:
             say(f"  {finding}")
@@ -259,3 +260,5 @@ def report(
         dump({"files": [str(file)]})
     else:
         say_files([file])
+        if file.suffix == ".html":
+            say(f"Open {file} in a browser.")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Timer
 from typing import Annotated, Any
 
 import typer
@@ -129,8 +130,10 @@ def _usage() -> Iterator[None]:
 
 def complain(text: str) -> None:
     """Print what went wrong."""
-    text = visible(f"seqbatch: {text}", lines=True)
-    errors.print(text, style="red", markup=False, highlight=False)
+    for line in visible(f"seqbatch: {text}", lines=True).split("\n"):
+        # A command is to be pasted, and what reads a pipe finds lines as they are.
+        whole = not errors.is_terminal or line.lstrip().startswith("seqbatch campaign ")
+        errors.print(line, style="red", markup=False, highlight=False, soft_wrap=whole)
 
 
 def dump(value: Any, *, to_errors: bool = False) -> None:
@@ -173,6 +176,22 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
             bar.update(task, total=done.total, completed=done.done)
 
         yield report
+
+
+@contextmanager
+def waiting(doing: str) -> Iterator[None]:
+    """Show on a terminal what takes longer than a second; elsewhere nothing."""
+    shown = errors.status(escape(visible(doing)))
+    timer = Timer(1.0, shown.start)
+    if errors.is_terminal:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if timer.ident is not None:
+            timer.join()
+        shown.stop()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.console import UNBOUNDED, Json, console, dump, kindly, say_files, show
+from seqbatch.cli.console import UNBOUNDED, Json, console, dump, kindly, say_files, show, waiting
 from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 
@@ -111,30 +111,31 @@ def plan(
         elif columns is not None or outcomes is not None:
             given = columns if outcomes is None else outcomes
             raise InvalidArgumentError("columns and outcomes", "given only with --sample", given)
-        answer = planning.plan(
-            units=units,
-            actions=actions,
-            features=described,
-            dim=dim,
-            batches=batches,
-            contexts=contexts,  # type: ignore[arg-type]
-            effect=effect or None,
-            noise=noise or 1.0,
-            kappa=kappa,
-            grid=grid,  # type: ignore[arg-type]
-            max_batches=max_batches,
-            min_batch=min_batch,
-            max_batch=max_batch,
-            first_batch=first_batch,
-            waves=_sizes(waves),
-            randomised=randomised,
-            floor=floor,
-            missing=missing,
-            delay=delay,
-            batch_cost=batch_cost,
-            within=within,
-            seed=seed,
-        )
+        with waiting("planning"):
+            answer = planning.plan(
+                units=units,
+                actions=actions,
+                features=described,
+                dim=dim,
+                batches=batches,
+                contexts=contexts,  # type: ignore[arg-type]
+                effect=effect or None,
+                noise=noise or 1.0,
+                kappa=kappa,
+                grid=grid,  # type: ignore[arg-type]
+                max_batches=max_batches,
+                min_batch=min_batch,
+                max_batch=max_batch,
+                first_batch=first_batch,
+                waves=_sizes(waves),
+                randomised=randomised,
+                floor=floor,
+                missing=missing,
+                delay=delay,
+                batch_cost=batch_cost,
+                within=within,
+                seed=seed,
+            )
         if out is not None:
             answer.save(out, force=force)
     if as_json:

@@ -272,9 +272,9 @@ def notes(now: Situation, state: Any) -> list[str]:
         if rank < most:
             models = [name for name, own in zip(names, determined, strict=True) if own == rank]
             said.append(
-                f"the outcomes so far determine {rank} of the {most} directions of the model of "
-                f"{', '.join(models)}; the shortest solution is used until more outcomes come "
-                f"({why})"
+                f"the outcomes so far cannot tell all features apart for {', '.join(models)} "
+                f"({rank} of {most} directions of the model are determined): what they leave open "
+                f"counts as no difference until more outcomes come. The reason: {why}"
             )
     return said
 
@@ -285,7 +285,7 @@ def aliasing(now: Situation) -> list[str]:
     if used == most:
         return []
     return [
-        f"{used} columns of the model span {most} directions, however many outcomes come: some "
-        "columns sum to others, as all levels of a category do to the intercept. This is harmless: "
-        "estimated outcomes and decisions are the same however the sum is shared out"
+        f"harmless: the model has {used} columns, and {most} of them would do. Some say the same "
+        "as others together, as all levels of a category do beside the intercept. Estimated "
+        "outcomes and decisions do not depend on it"
     ]

@@ -7,16 +7,20 @@ from seqbatch.display import number
 from seqbatch.inference import error_of_looks
 from seqbatch.inference.intervals import quantile
 
+#: Looks that are counted. Each takes an integral; further ones add little to what is said.
+MOST_LOOKS = 12
+
 
 def inflated(now: Situation, *, waves: int) -> float | None:
     """Return the error of a single test after each of so many waves, instead of alpha.
 
-    None where a rule was declared, and where there is one look.
+    None where a rule was declared, and where there is one look. Of more than 12 waves the first
+    12 are counted, and the error is larger.
     """
     rule = now.spec.stopping
     if rule.rule != "none" or waves < 2:
         return None
-    times = sorted(set(information(planned(now).shares)[:waves]))
+    times = sorted(set(information(planned(now).shares)[:waves]))[:MOST_LOOKS]
     return error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
 
 
@@ -39,5 +43,5 @@ def inflation_text(error: float) -> str:
     """Say what looking after every wave costs where no rule was declared."""
     return (
         "No stopping rule was declared: to stop at the first wave after which a single test speaks "
-        f"would be wrong in {error:.1%} of campaigns in which nothing differs."
+        f"would be wrong in at least {error:.1%} of campaigns in which nothing differs."
     )

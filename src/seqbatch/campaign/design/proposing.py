@@ -152,6 +152,17 @@ def _date(ways: Ways, habits: Habits, today: date) -> Proposal:
     return Proposal(column.name, "date", value(settings), _joined(*why, remark, future))
 
 
+def _extent(low: float, high: float) -> str:
+    """Return a column's smallest and largest number; years are written as years are.
+
+    >>> _extent(1893.0, 2005.0), _extent(0.0, 2005.0)
+    ('1893 to 2005', '0 to 2,005')
+    """
+    if 1500 <= low <= high <= 2200 and low.is_integer() and high.is_integer():
+        return f"{low:.0f} to {high:.0f}"
+    return f"{number(low)} to {number(high)}"
+
+
 def _numeric(ways: Ways, habits: Habits) -> Proposal:
     column = ways.column
     way, remark = chosen_number(ways, habits)
@@ -163,7 +174,7 @@ def _numeric(ways: Ways, habits: Habits) -> Proposal:
     if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
         return Proposal(column.name, "left out", why=why)
     settings: dict[str, Any] = {"scale": "learn"}
-    said = [f"{number(low)} to {number(high)}", in_words(way.example)]
+    said = [_extent(low, high), in_words(way.example)]
     if column.missing:
         settings["missing"] = "median"
         said.append(f"{_missing(column)} the median")

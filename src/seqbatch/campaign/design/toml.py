@@ -13,6 +13,7 @@ from seqbatch.campaign.design.limits import DEEPEST, LONGEST_SPEC
 from seqbatch.campaign.design.parts import Part
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.spec import RENAMED, Spec
+from seqbatch.campaign.design.toml_remedies import is_table, remedy
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
 
 #: Words that Pydantic puts into a place where there are several forms.
@@ -44,8 +45,12 @@ def read_text(path: str | Path) -> str:
         with Path(path).open(encoding="utf-8-sig") as file:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
-        raise InvalidSpecError(f"{path} must be a TOML file; it is not there.") from None
+        raise InvalidSpecError(
+            f"{path} must be a TOML file; it is not there. seqbatch campaign init writes one."
+        ) from None
     except UnicodeDecodeError as error:
+        if is_table(str(path)):
+            raise _swapped(path) from None
         raise InvalidSpecError(
             f"{path} must be a TOML file in UTF-8; byte {error.start:,} of what was read is not. "
             "Save it anew as UTF-8."
@@ -54,12 +59,21 @@ def read_text(path: str | Path) -> str:
         raise InvalidSpecError(
             f"{path} must be a TOML file; reading it failed: {error.strerror}."
         ) from None
+    if is_table(str(path), text):
+        raise _swapped(path)
     if len(text) > LONGEST_SPEC:
         raise InvalidSpecError(
             f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
             "many levels can be hashed: {hash = 16}."
         )
     return text
+
+
+def _swapped(path: str | Path) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"{path} must be a TOML file; it is a table, not a spec. Are the two files swapped? The "
+        "spec comes first."
+    )
 
 
 def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
@@ -105,7 +119,9 @@ def _not_toml(said: str, text: str, name: str) -> str:
     why, line, column = found.groups()
     where = f" at line {line}, column {column}" if line else " at its end"
     quoted = _quoted(text, int(line)) if line else ""
-    return f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"
+    said = f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"
+    advice = remedy(text.splitlines()[int(line) - 1][:200], why) if quoted else ""
+    return f"{said}\n    {advice}" if advice else said
 
 
 def _settings() -> list[str]:

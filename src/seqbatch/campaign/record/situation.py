@@ -61,6 +61,11 @@ class Situation:
         Assignments in closed waves, as wave and event, whose units had more time left then.
     clipped
         How many values of each column were moved to a bound so far.
+    observed
+        Units of the open wave that have a recorded outcome.
+    listed
+        The file that further units can come from, as it was named: the one that the spec was
+        proposed for, or the last that held more units than the wave had room for; "" where none.
     stop
         What the declared rule said when the last wave was closed, where that is to stop and nobody
         has decided to go on.
@@ -86,6 +91,8 @@ class Situation:
     wait: str | None = None
     waiting: tuple[tuple[int, int], ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
+    observed: int = 0
+    listed: str = ""
     stop: str = ""
 
     @property
@@ -187,11 +194,16 @@ class Situation:
     def require_open(self) -> None:
         """Refuse what only an open campaign allows."""
         if self.aborted:
-            raise CampaignStateError(f"campaign {self.name} was aborted; it takes no more units.")
-        if self.finished:
             raise CampaignStateError(
-                f"campaign {self.name}: all {len(self.sizes)} waves are closed. Add waves with "
-                "amend, or create a new campaign."
+                f"campaign {self.name} was aborted; it takes no more units, and no wave of it is "
+                "closed any more. Outcomes may still be recorded."
+            )
+        if self.finished:
+            count = len(self.sizes)
+            every = "its only wave is" if count == 1 else f"all {count} waves are"
+            raise CampaignStateError(
+                f"campaign {self.name}: {every} closed. Add waves with amend, or create a new "
+                "campaign."
             )
 
     def require_no_stop(self) -> None:
@@ -200,7 +212,12 @@ class Situation:
             raise CampaignStateError(
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
                 f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign, or say why it "
-                "goes on all the same: seqbatch campaign continue (in Python go_on), with a reason."
+                "goes on all the same: seqbatch campaign continue (in Python go_on), with a "
+                "reason.",
+                commands=[
+                    ("abort", self.name, "--reason", "YOUR REASON"),
+                    ("continue", self.name, "--reason", "YOUR REASON"),
+                ],
             )
 
 
@@ -249,6 +266,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         policy=payload["policy"],
         absent=spec.reward.absent,
         wait=spec.reward.after,
+        listed=payload.get("file", ""),
     )
 
 
@@ -258,12 +276,14 @@ def _after(now: Situation, event: Event) -> Situation:
         case "assign":
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
-            return replace(now, units=tuple(units), clipped=_clipped(now, event))
+            listed = payload.get("file", "") if event.counts["left_over"] else ""
+            return replace(now, units=tuple(units), clipped=_clipped(now, event), listed=listed)
         case "record":
             return replace(
                 now,
                 conflicts=now.conflicts + event.counts["conflict"],
                 quarantined=now.quarantined + event.counts["quarantined"],
+                observed=now.observed + payload.get("observed", 0),
             )
         case "close":
             learned = payload.get("learned")
@@ -275,6 +295,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
+                observed=0,
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
             )

@@ -19,6 +19,7 @@ from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.steps.creating import keeps_control, require_room
 from seqbatch.campaign.steps.respelling import respelled
 from seqbatch.core import arguments
+from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 
@@ -62,9 +63,12 @@ class Amending:
         if not relearns(payload):
             if absent is not None:
                 now.require_open()
-            if changed := changes(now, amended(now, payload)):
-                payload["changes"] = changed
-            return self._write("amend", why, {**payload, "wave": now.wave}, [])
+            told = changes(now, amended(now, payload))
+            if not told:
+                raise InvalidArgumentError(
+                    "amendment", "a change of some kind", "what is so already"
+                )
+            return self._write("amend", why, {**payload, "changes": told, "wave": now.wave}, [])
         self._require_boundary()
         self._check_actions(add, retire)
         after = amended(now, payload)
@@ -152,8 +156,8 @@ class Amending:
             left = arguments.integer("units", units) - assigned
             if not ahead or left < len(ahead):
                 raise InvalidArgumentError(
-                    "units", f"at least {assigned + max(len(ahead), 1):,} with {len(ahead)} waves "
-                    "to come", units,
+                    "units", f"at least {assigned + max(len(ahead), 1):,} with "
+                    f"{counted(len(ahead), 'wave')} to come", units,
                 )  # fmt: skip
             total, ends = sum(ahead), [0]
             for place, size in enumerate(ahead, start=1):
@@ -269,6 +273,8 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
+        ("absent", before.absent, after.absent),
+        ("after", before.wait, after.wait),
         ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
         *(
             (f"format of {old.column}", _spelled(old), _spelled(new))

@@ -21,6 +21,7 @@ from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.drawing import Drawing
 from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
 from seqbatch.campaign.tables.columns import decoded
+from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, has_ending, source
 from seqbatch.campaign.tables.units import Units, read_units
 from seqbatch.campaign.tables.writing import Writer, require_table
@@ -100,12 +101,15 @@ class Assigning:
         Whether to take the first units that fit where there is no room for all.
     draw
         Whether to draw the wave's units from a list of everybody.
+    file
+        The units' file as it was named, "" where they came in another way.
     """
 
     change: Change
     logbook: Logbook
     partial: bool
     draw: bool = False
+    file: str = ""
     now: Situation = field(init=False)
 
     def __post_init__(self) -> None:
@@ -289,6 +293,8 @@ class Assigning:
             return None
         names = [action.name for action in self.now.actions]
         payload: dict[str, Any] = {"wave": self.now.wave, "chunks": len(self._hashes)}
+        if self.file:
+            payload["file"] = self.file
         if self._drawing is not None and self._drawing.limit is not None:
             # With the list in hand, anybody can tell who should have been drawn.
             payload["draw"] = {
@@ -345,7 +351,7 @@ def assign(
         counting = partial_call(report, "checking")
         checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
         with store.change(name) as change:
-            assigning = Assigning(change, logbook, partial, draw)
+            assigning = Assigning(change, logbook, partial, draw, named(units))
             result = assigning.run(
                 opened, checked, writer, spill, partial_call(report, "assigning")
             )

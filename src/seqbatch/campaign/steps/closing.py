@@ -65,7 +65,8 @@ class Closed:
         What the declared rule says; None where none was declared, or all outcomes are equal.
     inflated
         The error of testing after every wave so far where nothing differs and no rule was declared,
-        instead of 5% (or the declared alpha); None with a rule, and after the first wave.
+        instead of 5% (or the declared alpha); None with a rule, and after the first wave. It counts
+        the first 12 waves and is larger after more.
     notes
         What there is to say about the estimate.
     event, hash
@@ -170,7 +171,8 @@ class Closing:
         if now.left:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
-                f"Assign them. {advice}"
+                f"Assign them. {advice}",
+                commands=[self._by_force],
             )
         self._refuse_buyers(units, recorded)
         # The product of a share and a count may miss the whole number that is meant.
@@ -178,7 +180,8 @@ class Closing:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
                 f"{units:,} units ({outcomes / units:.1%}); at least "
-                f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}"
+                f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}",
+                commands=[self._by_force],
             )
 
     def _refuse_buyers(self, units: int, recorded: Ledger) -> None:
@@ -189,7 +192,8 @@ class Closing:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
                 f"{units:,} units would count as {now.absent:g}. Record its outcomes. Or close it "
-                "by force, with a reason."
+                "by force, with a reason.",
+                commands=[self._by_force],
             )
         if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
             raise CampaignStateError(
@@ -198,8 +202,16 @@ class Closing:
                 f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. Do "
                 "the files hold buyers only? If a unit without a row has the outcome 0, declare "
                 "it: amend the campaign with absent = 0, then close. If the others are not known "
-                "yet, record them first, or close by force, with a reason."
+                "yet, record them first, or close by force, with a reason.",
+                commands=[
+                    ("amend", now.name, "--absent", "0", "--reason", "no row means no purchase"),
+                    self._by_force,
+                ],
             )
+
+    @property
+    def _by_force(self) -> tuple[str, ...]:
+        return ("close", self.now.name, "--force", "--reason", "YOUR REASON")
 
     def _counted(self, counted: Tally, news: News, gone: Absentees) -> dict[str, Any]:
         """Return what the event tells of the wave: counts by action, tests and metrics."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.design.limits import MOST_SUMS
+from seqbatch.campaign.design.origin import proposed_for
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.design.toml import check_spec, parse_spec, quoting, read_text
@@ -57,6 +58,8 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
         part = "policy"
         policy = chosen_policy(spec, planned)
         payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
+        if file := proposed_for(text):
+            payload["file"] = file
         now = begun(payload)
         return Prepared(now=now, payload=payload, state=first_state(now))
     except (InvalidSpecError, InvalidArgumentError) as error:

@@ -36,6 +36,8 @@ class Drawing:
         self.fresh = self.earlier = 0
         #: The highest lot that is drawn; None where nobody is.
         self.limit: int | None = None
+        # Where no wave is open, an empty file of answers would look like a wave.
+        now.require_open()
         self._room = _room(now)
         # Units of the open wave get their answers again: who lost the file may make the call again.
         self._first = sum(now.units[: now.wave - 1])
@@ -73,8 +75,6 @@ class Drawing:
             if len(lowest) > self._room:
                 # No more than a wave is ever kept of a list of any length.
                 lowest = np.partition(lowest, max(self._room - 1, 0))[: self._room]
-        if self.fresh:
-            self._now.require_open()
         if len(lowest):
             self.limit = int(lowest.max())
 

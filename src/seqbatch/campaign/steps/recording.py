@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.columns import holds_numbers
+from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, no_such_column, source
 from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import Floats, Integers, Places
@@ -42,12 +43,14 @@ class Recorded:
         Accepted outcomes of waves that are closed; they enter the next estimate.
     corrected
         Accepted outcomes that replace another.
+    repeats
+        Duplicates of outcomes of closed waves.
     held
         The first conflicts and quarantined rows: line, unit, verdict, reason.
     reasons
         Why rows were held, all of them: verdict, reason and how many, the most frequent first.
     event
-        The number of the event; None where there was nothing but duplicates.
+        The number of the event; None where there was nothing but duplicates, and for a dry run.
     read_as
         How a CSV file was read, where that is not as most are.
     advice
@@ -61,6 +64,7 @@ class Recorded:
     quarantined: int
     late: int
     corrected: int
+    repeats: int
     held: tuple[tuple[int, str, str, str], ...]
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
@@ -73,14 +77,15 @@ class Recording:
 
     SHOWN = 20
 
-    def __init__(self, change: Change, logbook: Logbook, *, correct: bool) -> None:
+    def __init__(self, change: Change, logbook: Logbook, *, correct: bool, file: str) -> None:
         self._change = change
         self._logbook = logbook
         self._correct = correct
+        self._file = file
         self._now = current(change)
         _, self._chunk = change.next_chunks()
         self._counts: Counter[str] = Counter()
-        self._late = self._corrected = 0
+        self._late = self._corrected = self._repeats = self._observed = 0
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -114,6 +119,7 @@ class Recording:
             **counts,
             late=self._late,
             corrected=self._corrected,
+            repeats=self._repeats,
             held=tuple(self._held),
             reasons=self._reasons(),
             event=event,
@@ -150,9 +156,10 @@ class Recording:
             self._counts[name] += int((verdicts == code).sum())
         taken = verdicts == TAKEN
         self._corrected += int((judged.versions[taken] > 1).sum())
-        if self._now.wave > 1 and taken.any():
-            waves = self._now.waves_of(judged.numbers[taken])
-            self._late += int((waves < self._now.wave).sum())
+        earlier = self._now.waves_of(judged.numbers) < self._now.wave
+        self._late += int((taken & earlier).sum())
+        self._repeats += int(((verdicts == SAME) & earlier).sum())
+        self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
         self._misspelled.look(self._now.spec, batch, judged)
         kept = np.flatnonzero(verdicts != SAME)
         if len(kept):
@@ -273,7 +280,9 @@ class Recording:
             why=why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
             payload={
+                **({"file": self._file} if self._file else {}),
                 "correct": self._correct,
+                "observed": self._observed,
                 "chunks": len(self._hashes),
                 "reasons": [list(reason) for reason in self._reasons()],
             },
@@ -303,6 +312,14 @@ def number_columns(spec: Spec) -> tuple[str, ...]:
     return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
 
 
+class _DryRunError(Exception):
+    """Ends a transaction of which nothing is to be kept but the answer."""
+
+    def __init__(self, result: Recorded) -> None:
+        super().__init__()
+        self.result = result
+
+
 def record(
     store: Store,
     name: str,
@@ -315,11 +332,18 @@ def record(
     delimiter: str | None,
     encoding: str | None,
     report: Callable[[str, int], None],
+    dry_run: bool = False,
 ) -> Recorded:
-    """Take a file of outcomes in, in one transaction."""
+    """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
-    with given as opened, store.change(name) as change:
-        recording = Recording(change, logbook, correct=correct)
-        return recording.run(opened, why=why, report=partial(report, "recording"))
+    try:
+        with given as opened, store.change(name) as change:
+            recording = Recording(change, logbook, correct=correct, file=named(outcomes))
+            result = recording.run(opened, why=why, report=partial(report, "recording"))
+            if dry_run:
+                raise _DryRunError(replace(result, event=None))
+            return result
+    except _DryRunError as done:
+        return done.result

@@ -47,6 +47,9 @@ class Validated:
     read_as
         How the file of units was read, where that is not as most are; that of outcomes says it in
         `recorded`.
+    exists
+        The store in which a campaign of this name is already, "" where the name is free. Outcomes
+        are then judged against its units.
     problems
         Every error that create, assign and record would raise.
     unchecked
@@ -59,6 +62,7 @@ class Validated:
     recorded: Recorded | None = None
     warnings: tuple[str, ...] = ()
     read_as: str = ""
+    exists: str = ""
     problems: tuple[SeqbatchError, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -97,10 +101,13 @@ class Validating:
             return self._finished()
         self._found = replace(self._found, prepared=prepared)
         if existing is not None and prepared.now.name in existing.names():
-            taken = f"campaign {prepared.now.name} exists already in {existing.label}."
-            self._problems.append(CampaignStateError(f"{taken} Choose another name."))
+            self._found = replace(self._found, exists=existing.label)
+        judge_here = outcomes if not self._found.exists else None
         if units is not None:
-            self._units(prepared, units, outcomes)
+            self._units(prepared, units, judge_here)
+        if existing is not None and self._found.exists and outcomes is not None:
+            recorded = self._trying(self._record, existing, prepared.now.name, outcomes)
+            self._found = replace(self._found, recorded=recorded)
         return self._finished()
 
     def _units(self, prepared: Prepared, units: Any, outcomes: Any) -> None:
@@ -119,7 +126,7 @@ class Validating:
         if assigned is None:
             name = self._ids_alone(prepared, units, rows)
         if name:
-            recorded = self._trying(self._record, name, outcomes)
+            recorded = self._trying(self._record, self._scratch, name, outcomes)
             self._found = replace(self._found, recorded=recorded)
         else:
             self._unchecked.append(f"{outcomes}: the ids of units must be right first")
@@ -146,10 +153,10 @@ class Validating:
             return ""
         return IDS_ALONE
 
-    def _record(self, name: str, outcomes: Any) -> Recorded:
+    def _record(self, store: Store, name: str, outcomes: Any) -> Recorded:
         return record(
-            self._scratch, name, self._logbook, outcomes, correct=False, why="", file_format=None,
-            report=self._report, **self._spelled,
+            store, name, self._logbook, outcomes, correct=False, why="", file_format=None,
+            report=self._report, dry_run=True, **self._spelled,
         )  # fmt: skip
 
     def _trying(self, call: Callable[..., Any], *args: Any) -> Any:
@@ -202,11 +209,11 @@ def validate(
     ----------
     spec, units, outcomes
         As for :meth:`~seqbatch.campaign.Campaign.create`, ``assign`` and ``record``; outcomes are
-        judged against the file of units.
+        judged against the file of units, or against the campaign where it exists.
     scratch
         An empty store that is thrown away afterwards.
     existing
-        The store in which the campaign is to be created: its name must be free there.
+        The store in which the campaign is to be created, or is already.
     delimiter, encoding
         How CSV files are spelled, both of them; found in each where None.
     report

@@ -21,6 +21,9 @@ from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.targets import require_target
 
+#: Endings of files that only spreadsheets write.
+SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+
 
 def require_table(
     target: str | Path,
@@ -31,6 +34,9 @@ def require_table(
     apart_from: Mapping[str, Iterable[str | Path]],
 ) -> None:
     """Refuse a target that a table cannot be written to; see :func:`require_target`."""
+    if file_format is None and str(target).lower().endswith(SHEETS):
+        rule = f"named with one of {', '.join(ENDINGS)}"
+        raise InvalidArgumentError(name, rule, target, "Spreadsheets open CSV files.")
     found = format_of(str(target), file_format)
     if str(target) == "-":
         return

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
-from seqbatch.display import Table, cell, counted
+from seqbatch.campaign.views.policy_words import plainly
+from seqbatch.display import Table, alike, cell, counted
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
     from seqbatch.campaign.views.status import Status, Wave
+
+#: What the column `randomised` does not count.
+FIRST_WAVE = (
+    "Randomised units are those of the share that the spec keeps for chance alone; in the first "
+    "wave all others get their action at random, too."
+)
 
 
 def short(status: "Status") -> str:
@@ -42,8 +49,8 @@ def heading(status: "Status") -> str:
     """Return what stands above the tables."""
     where = f"wave {status.wave}" if status.condition == "open" else status.condition
     return (
-        f"Campaign {status.name}: {where}; policy {text(status.policy)}; "
-        f"{counted(status.events, 'event')}."
+        f"Campaign {status.name}: {where}; {counted(status.events, 'event')}. Policy "
+        f"{text(status.policy)}: {plainly(status.policy)}."
     )
 
 
@@ -156,12 +163,19 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
     columns = ["wave", "action", "mean", "weighted mean"]
     title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
     rows: list[list[Any]] = [
-        [row.wave, named[row.action], row.mean, row.weighted] for row in status.actions
+        [row.wave, named[row.action], mean, weighted]
+        for row, mean, weighted in zip(
+            status.actions,
+            alike([row.mean for row in status.actions]),
+            alike([row.weighted for row in status.actions]),
+            strict=True,
+        )
     ]
     if status.control:
         columns.append("minus control")
-        for row, shown in zip(status.actions, rows, strict=True):
-            shown.append(row.difference)
+        differences = alike([row.difference for row in status.actions])
+        for difference, shown in zip(differences, rows, strict=True):
+            shown.append(difference)
     return Table(title, tuple(columns), rows, words=("action",), keys=2)
 
 
@@ -180,6 +194,8 @@ def remarks(status: "Status") -> list[str]:
         )
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
+    if status.policy.get("first") == "uniform" and status.actions:
+        said.append(FIRST_WAVE)
     return [
         *said,
         "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
@@ -217,6 +233,8 @@ def what_was_done(event: Event) -> str:
 
 
 def _listed(value: Any) -> str:
+    if value is None:
+        return "none"
     return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
 
 
