@@ -270,7 +270,7 @@ def test_no_sheet_is_written():
 def test_words_need_no_textbook():
     shown = " ".join(run("create", "spec.toml").stdout.split())
     assert "): the first wave at random, then units get the action that looks best" in shown
-    shown = run("assign", "spring", "units.csv", "--out", "a.csv").stdout
+    shown = " ".join(run("assign", "spring", "units.csv", "--out", "a.csv").stdout.split())
     assert "randomised. All of the first wave get their action at random." in shown
     shown = " ".join(run("status", "spring").stdout.split())
     assert "then units get the action that looks best for them so far" in shown
