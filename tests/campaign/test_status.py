@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.campaign.views.status import UNKNOWN
+from seqbatch.campaign.views.status import UNKNOWN, ActionRow, Status
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
 
@@ -80,3 +80,16 @@ def test_the_control_is_what_others_are_compared_with(base, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The one that others are compared with: b." in page
     assert "compared with b" in page
+
+
+def test_means_of_a_column_have_as_many_decimals():
+    rows = tuple(
+        ActionRow(1, name, 9, 1, 9, mean, mean, 0.5, 0.1)
+        for name, mean in (("none", 9.5), ("mail", 15.625), ("call", None))
+    )
+    status = Status(
+        name="spring", condition="open", wave=1, left=0, policy={"kind": "SBPE"}, control=None,
+        waves=(), actions=rows, conflicts=0, quarantined=0, notes=(), events=2, hash="", state="",
+    )  # fmt: skip
+    observed = next(table for table in status.tables() if table.title == "Observed")
+    assert [row[2] for row in observed.rows] == ["9.500", "15.625", ""]
