@@ -404,3 +404,21 @@ age = "raw"
 [grid]
 sizes = [20, 20]
 """
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_command_that_record_names_reads_what_was_held():
+    metric = '[[metrics]]\ncolumn = "calls"\n'
+    Path("spec.toml").write_text(SPEC.replace("[grid]", f"{metric}[grid]"), encoding="utf-8")
+    run("create", "spec.toml")
+    run("assign", "spring", "units.csv", "--out", "a1.csv")
+    rows = "".join(f"{row:06};1,5;2,5\n" for row in range(60))
+    Path("o1.csv").write_text(f"id;visit;calls\n{rows}", encoding="utf-8")
+    named = 'amend spring --reward-format "1.234,56" --reason'
+    assert named in " ".join(run("record", "spring", "o1.csv", code=1).stdout.split())
+    wrong = run("amend", "spring", "--metric-format", "calls", "--reason", "x", code=2)
+    assert "must be COLUMN=EXAMPLE" in wrong.stderr
+    formats = ("--reward-format", "1.234,56", "--metric-format", "calls=1.234,56")
+    shown = run("amend", "spring", *formats, "--reason", "as it is").stdout
+    assert "reward format from plain numbers to 1.234,56" in " ".join(shown.split())
+    assert "60 accepted" in run("record", "spring", "o1.csv").stdout
