@@ -41,7 +41,6 @@ required_outcomes = 0.25    # a replay knows the outcome of about one customer i
 column = "visit"
 unit = "visits"
 range = [0, 1]
-unit = "visits"
 
 [features.numeric]
 recency = "learn"
