@@ -69,6 +69,8 @@ class Situation:
     stop
         What the declared rule said when the last wave was closed, where that is to stop and nobody
         has decided to go on.
+    in_wave, in_all
+        How many units of the open wave, and of all waves, got each action so far.
     """
 
     spec: Spec
@@ -94,6 +96,8 @@ class Situation:
     observed: int = 0
     listed: str = ""
     stop: str = ""
+    in_wave: dict[str, int] = field(default_factory=dict)
+    in_all: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -172,7 +176,8 @@ class Situation:
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
         learned = None if wave == 1 else self.learned
-        return Encoder.of(self.spec, actions=self.actions, learned=learned)
+        given = [self.actions[number].name for number in self.active]
+        return Encoder.of(self.spec, actions=self.actions, learned=learned, given=given)
 
     def problem(self) -> Problem:
         """Return what the policy is told."""
@@ -277,7 +282,15 @@ def _after(now: Situation, event: Event) -> Situation:
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
             listed = payload.get("file", "") if event.counts["left_over"] else ""
-            return replace(now, units=tuple(units), clipped=_clipped(now, event), listed=listed)
+            more = event.counts["actions"]
+            return replace(
+                now,
+                units=tuple(units),
+                clipped=_clipped(now, event),
+                listed=listed,
+                in_wave=_more(now.in_wave, more),
+                in_all=_more(now.in_all, more),
+            )
         case "record":
             return replace(
                 now,
@@ -296,6 +309,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
                 observed=0,
+                in_wave={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
             )
@@ -310,8 +324,12 @@ def _after(now: Situation, event: Event) -> Situation:
 
 def _clipped(now: Situation, event: Event) -> dict[str, int]:
     """Return how many values of each column were clipped, those of one more event among them."""
-    more = event.counts.get("clipped", {})
-    return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
+    return _more(now.clipped, event.counts.get("clipped", {}))
+
+
+def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Return counts with some more added to them."""
+    return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
 
 
 def _stop(look: dict[str, Any] | None) -> str:

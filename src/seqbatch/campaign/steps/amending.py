@@ -10,6 +10,7 @@ from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import Measured, check_absent, waiting
+from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -226,6 +227,7 @@ class Amending:
         if count < 2:
             raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
         require_room(after)
+        require_possible(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
         # A policy without exploration would never try an action of which it knows nothing.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.limits import MOST_SUMS
 from seqbatch.campaign.design.origin import proposed_for
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
@@ -75,6 +76,7 @@ def begun(payload: dict[str, Any]) -> Situation:
     # The same fold as later, of the event that creation will write.
     now = situation([first])
     require_room(now)
+    require_possible(now)
     _require_distinct_columns(now)
     learning = now.spec.features.learning
     if learning and not now.made_policy().starts_blind:

@@ -120,6 +120,7 @@ def _nobody(now: Situation) -> pa.Table:
     fields = [(name, part.kept) for name, part in encoder.parts.items()]
     if encoder.cluster is not None:
         fields.append((encoder.cluster, pa.string()))
+    fields += [(column.name, column.kept) for column in encoder.beside]
     given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
     answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
     none = np.zeros(0, dtype=np.int64)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.absence import absentees
+from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws, lots
 from seqbatch.campaign.deciding.learning import News, closed, relearned
@@ -101,6 +102,26 @@ def _tombstones(store: Store) -> list[Finding]:
     return found
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """A chunk whose event is not over: its units are decided on together with the others."""
+
+    event: int
+    units: list[str]
+    given: Any
+    stored: Decided
+    known: Any
+
+
+def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
+    """Say whether two accounts of prices agree, but for rounding."""
+    prices, others = ({**each["prices"], "": each["budget_price"] or 0.0} for each in (one, two))
+    return one["prices_in"] == two["prices_in"] and prices.keys() == others.keys() and all(
+        abs(price - others[name]) <= ROUNDING * max(1.0, abs(price))
+        for name, price in prices.items()
+    )
+
+
 class _Verifying:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -117,6 +138,8 @@ class _Verifying:
         # The events that came with a new state, and the state after one of them.
         self._turns = [e.sequence for e in self._events if e.kind in ("create", "close", "amend")]
         self._state: tuple[int, Any] | None = None
+        # The units of one event that are decided on together.
+        self._together: list[_Waiting] = []
         # The highest lot of every event that drew its units.
         self._drawn: dict[int, int] = {}
 
@@ -251,7 +274,10 @@ class _Verifying:
             if chunk.first != self._units:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
             self._units = chunk.first + chunk.count
+            if self._together and self._together[0].event != chunk.event:
+                self._guard(chunk.event, place, self._replay_together)
             self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
+        self._guard(0, "unit chunks", self._replay_together)
 
     def _replay(self, chunk: UnitChunk) -> None:
         """Look the units of a chunk up in the index, and decide again for them."""
@@ -275,9 +301,32 @@ class _Verifying:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units)
-        if (known := self._known(now)) is not None:
+        if (known := self._known(now)) is None:
+            return
+        if now.spec.balanced:
+            self._together.append(_Waiting(chunk.event, units, given, stored, known))
+        else:
             again = decide(now, now.made_policy(), known, given, drawn)
-            self._compare(chunk, now, units, stored, again)
+            self._compare(chunk.event, now, units, stored, again)
+
+    def _replay_together(self) -> None:
+        """Decide again for the units of one event that were decided on together."""
+        waiting, self._together = self._together, []
+        if not waiting:
+            return
+        now = self._after(waiting[0].event - 1)
+        event = Together(now, now.made_policy())
+        for piece in waiting:
+            event.add(piece.units, piece.given, piece.known)
+        again, start = event.decided(), 0
+        for piece in waiting:
+            rows = np.arange(start, start + len(piece.units))
+            self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
+            start += len(piece.units)
+        said = self._events[piece.event - 1].payload.get("limits")
+        if said is not None and again.prices is not None and not _same(said, again.plain(now)):
+            problem = f"a replay gives the prices {again.plain(now)}, stored is {said}"
+            self._find(piece.event, "limits", problem)
 
     def _known(self, now: Situation) -> Any:
         """Return what the policy knew, None where it is not on record.
@@ -310,7 +359,7 @@ class _Verifying:
                 self._find(event, "lots", problem)
 
     def _compare(
-        self, chunk: UnitChunk, now: Situation, units: list[str], stored: Decided, again: Decided
+        self, event: int, now: Situation, units: list[str], stored: Decided, again: Decided
     ) -> None:
         differs = (
             (again.actions != stored.actions)
@@ -332,7 +381,7 @@ class _Verifying:
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
                 f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
-            self._find(chunk.event, f"unit {units[row]!r}", problem)
+            self._find(event, f"unit {units[row]!r}", problem)
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""
