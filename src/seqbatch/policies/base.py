@@ -13,6 +13,10 @@ it before `close`. A simulation can therefore stream, and a real campaign calls 
 Randomness comes in from outside, one uniform draw a unit: a policy turns a context into the
 probability of every action, and the draw picks one. The same unit with the same draw always gets
 the same action, and the logged probabilities are the exact ones.
+
+Contexts may say which actions each unit may get (`contexts.eligible`). The choice, the random draws
+and the probabilities are then among these alone: an ineligible action has probability 0 exactly.
+What is learned does not depend on it. With every action eligible the bits are those without a mask.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
-from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 First = Literal["fixed", "uniform"]
 Ties = Literal["lowest", "random"]
@@ -38,7 +42,8 @@ class Decision:
     actions
         The action of each unit, numbered from 0, shape (n,).
     probabilities
-        The probability that the policy gave to every action, shape (n, K).
+        The probability that the policy gave to every action, shape (n, K); 0 where the unit may not
+        get it.
     scores
         What the policy compared, shape (n, K); means plus a multiple of widths for UCB.
     means
@@ -125,7 +130,7 @@ class Policy(Protocol):
         state
             The state since the last `close`.
         contexts
-            The units' contexts.
+            The units' contexts, and which actions each may get; see :class:`Contexts`.
         draws
             One number in [0, 1) for each unit, the only randomness there is.
         positions
@@ -320,19 +325,19 @@ class LinearPolicy(BasePolicy):
     ) -> tuple[Integers, Floats]:
         """Choose uniformly in a uniform first batch, and by preference elsewhere."""
         if state.batch == 1 and self.first == "uniform":
-            return uniformly(len(contexts), state.problem.actions, draws)
+            return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
         return self.prefer(state, contexts, ranking, draws)
 
     def prefer(
         self,
         state: State,  # noqa: ARG002
-        contexts: Contexts,  # noqa: ARG002
+        contexts: Contexts,
         ranking: Ranking,
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Choose the highest criterion."""
         criterion = ranking.scores if ranking.criterion is None else ranking.criterion
-        return highest(criterion, self.ties, draws)
+        return highest(criterion, self.ties, draws, contexts.eligible)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,7 +352,7 @@ class GreedyPolicy(LinearPolicy):
         What is thought of an action without any outcomes, where each action has a model of its
         own. ``"zero"``: its estimated mean is 0, as published; where all rewards are negative, that
         makes it the best there is. ``"avoid"``: the choice is among the actions with outcomes, and
-        uniformly random where there are none.
+        uniformly random for units of whose eligible actions none has any.
     """
 
     unknown: Unknown = "zero"
@@ -365,9 +370,15 @@ class GreedyPolicy(LinearPolicy):
         alike = state.problem.models == 1 or state.batch == 1 or known.all()
         if self.unknown == "zero" or alike:
             return super().prefer(state, contexts, ranking, draws)
-        if not known.any():
-            return uniformly(len(contexts), len(known), draws)
-        return highest(np.where(known, ranking.scores, -np.inf), self.ties, draws)
+        eligible = contexts.eligible
+        if eligible is None:
+            eligible = np.ones_like(ranking.scores, dtype=np.bool_)
+        familiar = eligible & known
+        lost: Bools = familiar.sum(axis=1) == 0
+        blind, shares = uniformly(len(contexts), len(known), draws, eligible)
+        familiar[lost] = eligible[lost]
+        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
+        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
@@ -381,25 +392,51 @@ def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
     return replace(state, evidence=tuple(evidence), stale=tuple(stale))
 
 
-def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Floats]:
-    """Choose the action of highest criterion."""
+def highest(
+    criterion: Floats, ties: Ties, draws: Floats, eligible: Bools | None = None
+) -> tuple[Integers, Floats]:
+    """Choose the eligible action of highest criterion."""
+    if eligible is not None:
+        criterion = np.where(eligible, criterion, -np.inf)
     if ties == "random":
-        tied = criterion == criterion.max(axis=1, keepdims=True)
-        equals = tied.sum(axis=1)
-        wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
-        # The first action by which as many equals as wanted, and one more, have been passed.
-        actions = (np.cumsum(tied, axis=1) > wanted[:, None]).argmax(axis=1)
-        return actions, tied / equals[:, None]
-    actions = criterion.argmax(axis=1)
-    probabilities = np.zeros_like(criterion)
-    probabilities[np.arange(len(actions)), actions] = 1.0
-    return actions, probabilities
+        return among(criterion == criterion.max(axis=1, keepdims=True), draws)
+    return surely(criterion.argmax(axis=1), criterion.shape[1])
 
 
-def uniformly(units: int, actions: int, draws: Floats) -> tuple[Integers, Floats]:
-    """Choose every action with the same probability."""
+def lowest(eligible: Bools) -> tuple[Integers, Floats]:
+    """Choose each unit's first eligible action."""
+    return surely(eligible.argmax(axis=1), eligible.shape[1])
+
+
+def surely(chosen: Places, actions: int) -> tuple[Integers, Floats]:
+    """Return actions that are chosen with probability 1."""
+    probabilities = np.zeros((len(chosen), actions))
+    probabilities[np.arange(len(chosen)), chosen] = 1.0
+    return chosen, probabilities
+
+
+def uniformly(
+    units: int, actions: int, draws: Floats, eligible: Bools | None = None
+) -> tuple[Integers, Floats]:
+    """Choose every action, or every eligible one, with the same probability.
+
+    >>> uniformly(2, 3, np.array([0.4, 0.4]), np.array([[True, True, True], [True, False, True]]))
+    (array([1, 0]), array([[0.33333333, 0.33333333, 0.33333333],
+           [0.5       , 0.        , 0.5       ]]))
+    """
+    if eligible is not None:
+        return among(eligible, draws)
     chosen = np.minimum((draws * actions).astype(np.int64), actions - 1)
     return chosen, np.full((units, actions), 1 / actions)
+
+
+def among(allowed: Bools, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose each of a unit's allowed actions with the same probability."""
+    equals = allowed.sum(axis=1)
+    wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
+    # The first action by which as many equals as wanted, and one more, have been passed.
+    chosen = (np.cumsum(allowed, axis=1) > wanted[:, None]).argmax(axis=1)
+    return chosen, allowed / equals[:, None]
 
 
 def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:

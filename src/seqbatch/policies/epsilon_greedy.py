@@ -52,4 +52,7 @@ class EpsilonGreedy(RBGL):
         """Mix the greedy choice with the uniform one."""
         # Only the greedy probabilities are used: the draw decides once, on the mixture.
         _, greedy = super().prefer(state, contexts, ranking, draws)
-        return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)
+        share: float | Floats = self.epsilon / state.problem.actions
+        if (eligible := contexts.eligible) is not None:
+            share = eligible * (self.epsilon / eligible.sum(axis=1, keepdims=True))
+        return pick((1 - self.epsilon) * greedy + share, draws)
