@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
 
 __all__ = [
@@ -34,12 +35,14 @@ __all__ = [
     "replay_stages",
     "replay_ucb",
     "ridge_cells",
+    "round_table",
     "signed_counts",
     "solve",
     "split_cells",
+    "whole_parts",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "scoring")
+FILES = ("batches", "cells", "online", "points", "regression", "rounding", "scoring")
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

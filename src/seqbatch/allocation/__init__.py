@@ -1,0 +1,1 @@
+from seqbatch.allocation.rounding import Rounded, rounded
