@@ -66,7 +66,7 @@ def test_rules_are_read(text: str, rule: Rule) -> None:
         ("city in []", "must follow; received ']'"),
         ("city in ['a', 1]", "all alike"),
         ("3 > 2", "a column must follow"),
-        ("__import__('os').system('x')", "must follow"),
+        ("__import__('os')", "and, or, or the end must follow"),
         ("(" * 60 + "a" + ")" * 60, "at most 50 brackets"),
         ("a > true", "can be = or != true"),
     ],

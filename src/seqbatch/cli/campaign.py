@@ -175,7 +175,11 @@ def assign(
             report=report,
         )
         then = next_command(campaign, store)
-        blind = result.wave == 1 and campaign.situation().made_policy().starts_blind
+        from seqbatch.campaign.views.limits import worth
+
+        now = campaign.situation()
+        blind = result.wave == 1 and now.made_policy().starts_blind
+        said = worth(now, result.limits)
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
@@ -197,6 +201,7 @@ def assign(
     if result.assigned:
         how = " All of the first wave get their action at random." if blind else ""
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
+    lines.extend(said)
     if result.clipped:
         from seqbatch.campaign.views.words import clipped_text
 

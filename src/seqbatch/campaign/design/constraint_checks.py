@@ -1,8 +1,9 @@
 """What is declared of eligibility, capacities, budgets and strata must fit the rest of a spec."""
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.design.eligibility import Kind, columns, parsed
+from seqbatch.campaign.design.eligibility import Column, Kind, columns, parsed
 from seqbatch.campaign.design.features import Hashed
 from seqbatch.campaign.design.parts import distinct
 
@@ -71,7 +72,7 @@ def _check_rules(spec: "Spec") -> None:
     """Refuse rules that cannot be read, and columns that are used as what they are not."""
     own = {**dict.fromkeys(spec.reward.columns, "an outcome"), **_metrics(spec)}
     own |= dict.fromkeys(spec.unit, "the unit's id")
-    kinds: dict[str, Kind] = _feature_kinds(spec)
+    kinds = _known_kinds(spec, own)
     for action, text in spec.eligible.items():
         try:
             rule = parsed(text)
@@ -84,12 +85,36 @@ def _check_rules(spec: "Spec") -> None:
                     "that are known before a unit is assigned"
                 )
             if name in spec.features.date:
-                raise ValueError(f"eligible.{action} uses {name}, a date; dates have no rules yet")
-            if kinds.setdefault(name, kind) != kind:
+                raise ValueError(f"eligible.{action} uses {name}, a date; rules have none")
+            if name not in kinds and isinstance(rule, Column):
+                kinds[name] = kind
+            if name not in kinds:
+                raise ValueError(_unknown(action, name, kind, kinds))
+            if kinds[name] != kind:
                 raise ValueError(
                     f"eligible.{action} uses {name} as {_said(kind)}, but it is "
                     f"{_said(kinds[name])}"
                 )
+
+
+def _unknown(action: str, name: str, kind: Kind, known: dict[str, Kind]) -> str:
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]}? Else declare" if near else "declare"
+    return (
+        f"eligible.{action} uses the column {name}, which is not declared; {meant} it: "
+        f'columns = {{{name} = "{kind}"}}'
+    )
+
+
+def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
+    """Return the columns that rules may use, each with what it holds."""
+    kinds = _feature_kinds(spec)
+    taken = {**dict.fromkeys(kinds, "a feature or the cluster"), **own}
+    taken |= dict.fromkeys(spec.features.date, "a feature or the cluster")
+    if twice := [name for name in spec.columns if name in taken]:
+        raise ValueError(f"columns cannot declare {twice[0]}, which is {taken[twice[0]]} already")
+    strata: dict[str, Kind] = dict.fromkeys(spec.strata, "text")
+    return strata | spec.columns | kinds
 
 
 def _metrics(spec: "Spec") -> dict[str, str]:

@@ -20,7 +20,7 @@ Kind = Literal["yes or no", "number", "text"]
 Value = float | str | bool
 
 #: A rule that is nothing but the name of a column.
-BARE = re.compile(r"[^=<>!()\[\]'\"`,]+")
+BARE = re.compile(r"[\w .:/%#&-]+")
 TOKENS = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])"
     r"|(?P<text>'[^']*'|\"[^\"]*\")"
@@ -94,7 +94,7 @@ def parsed(text: str) -> Rule:
         Where the text is no rule; the message says where it stops being one.
     """
     bare = text.strip()
-    if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare)) & set(WORDS):
+    if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare.lower())) & set(WORDS):
         return Column(bare)
     return _Parser(text).run()
 
@@ -136,12 +136,13 @@ class _Parser:
             found = TOKENS.match(text, place)
             if found is None:
                 start = place + len(text[place:]) - len(text[place:].lstrip())
-                raise ValueError(f"{self._where(start)} nothing of a rule can be read{_advice(text[start:])}")
+                where = self._where(start)
+                raise ValueError(f"{where} nothing of a rule can be read{_advice(text[start:])}")
             kind = str(found.lastgroup)
-            word = found[kind]
+            word, start = found[kind], found.start(kind)
             if kind == "word" and word.lower() in WORDS:
                 kind, word = "keyword", word.lower()
-            yield kind, word, found.start(kind)
+            yield kind, word, start
             place = found.end()
 
     def _where(self, place: int) -> str:
@@ -265,7 +266,9 @@ class _Parser:
             self._fail("a comma, or the closing ]")
         kinds = {_kind(value) for value in values}
         if len(kinds) > 1 or "yes or no" in kinds:
-            raise ValueError(f"the list that {name} is looked up in must hold numbers or texts, all alike")
+            raise ValueError(
+                f"the list that {name} is looked up in must hold numbers or texts, all alike"
+            )
         return Among(name, tuple(values))
 
 

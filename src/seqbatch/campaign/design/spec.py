@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from seqbatch.campaign.design.constraint_checks import check_constraints
 from seqbatch.campaign.design.constraints import AnyCapacity, Budget
-from seqbatch.campaign.design.eligibility import Kind, Rule, columns, parsed
+from seqbatch.campaign.design.eligibility import Column, Kind, Rule, parsed
 from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import (
     MOST_ACTIONS,
@@ -133,6 +133,7 @@ class Spec(Part):
     draw: Literal["independent", "balanced"] | None = None
     strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
     fallback: str | None = None
+    columns: dict[Name, Kind] = Field(default={})
     eligible: dict[Name, str] = Field(default={})
     capacity: dict[Name, AnyCapacity] = Field(default={})
     budget: Budget | None = None
@@ -227,10 +228,11 @@ class Spec(Part):
     @property
     def beside(self) -> dict[str, Kind]:
         """Columns that are kept for rules and strata, and are neither features nor ids."""
-        used = [pair for rule in self.rules.values() for pair in columns(rule)]
-        used += [(name, "text") for name in self.strata]
-        known = {*self.features.columns, self.cluster, *self.unit}
-        return {name: kind for name, kind in reversed(used) if name not in known}
+        alone = [rule.name for rule in self.rules.values() if isinstance(rule, Column)]
+        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
+        used |= dict.fromkeys(alone, "yes or no")
+        known = {*self.features.columns, self.cluster}
+        return {name: kind for name, kind in (used | self.columns).items() if name not in known}
 
     @property
     def id_name(self) -> str:

@@ -71,6 +71,8 @@ class Situation:
         has decided to go on.
     in_wave, in_all
         How many units of the open wave, and of all waves, got each action so far.
+    prices
+        What the newest assignment of the open wave says of its limits; empty where there were none.
     """
 
     spec: Spec
@@ -98,6 +100,7 @@ class Situation:
     stop: str = ""
     in_wave: dict[str, int] = field(default_factory=dict)
     in_all: dict[str, int] = field(default_factory=dict)
+    prices: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -290,6 +293,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 listed=listed,
                 in_wave=_more(now.in_wave, more),
                 in_all=_more(now.in_all, more),
+                prices=payload.get("limits", {}),
             )
         case "record":
             return replace(
@@ -310,6 +314,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 clipped=_clipped(now, event),
                 observed=0,
                 in_wave={},
+                prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
             )

@@ -70,6 +70,9 @@ class Assigned:
     drawn_from, earlier
         Where the wave was drawn: the units that could be, and those of earlier waves that the list
         held too, which have no answer here. `drawn_from` is None where nothing was drawn.
+    limits
+        The prices of what was short (`prices`, `budget_price`) and their unit (`prices_in`,
+        "score" or "log"); None where nothing limits how often actions are given.
     """
 
     wave: int
@@ -86,6 +89,7 @@ class Assigned:
     read_as: str = ""
     drawn_from: int | None = None
     earlier: int = 0
+    limits: dict[str, Any] | None = None
 
 
 @dataclass
@@ -189,7 +193,13 @@ class Assigning:
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
+            limits=self._limits,
         )
+
+    @property
+    def _limits(self) -> dict[str, Any] | None:
+        together = self._together
+        return None if together is None or together.prices is None else together.plain(self.now)
 
     @property
     def _left_over(self) -> int:
@@ -326,8 +336,8 @@ class Assigning:
             payload["draw"] = {
                 "from": self._drawing.fresh, "highest_lot": f"{self._drawing.limit:016x}",
             }  # fmt: skip
-        if self._together is not None and self._together.prices is not None:
-            payload["limits"] = self._together.plain(self.now)
+        if self._limits is not None:
+            payload["limits"] = self._limits
         event = self.logbook.write(
             self.change,
             self.now,

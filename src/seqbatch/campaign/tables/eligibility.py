@@ -53,7 +53,7 @@ class Eligibility:
         allowed = np.ones((given.num_rows, len(self.rules)), dtype=np.bool_)
         for place, rule in enumerate(self.rules):
             if rule is not None and place != self.fallback:
-                allowed[:, place] = _holds(rule, given).fill_null(False).to_numpy()
+                allowed[:, place] = np.asarray(_holds(rule, given).fill_null(False))
         if self.fallback is not None:
             others = np.delete(allowed, self.fallback, axis=1)
             # Everybody may get the fallback, but only who can get nothing else does.

@@ -14,6 +14,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.views.limits import LimitRow, limit_rows, worth
 from seqbatch.display import Table, shown
 
 #: What is said where a weighted mean would claim what the wave cannot show.
@@ -90,6 +91,8 @@ class Status:
         Metrics by action over all waves, with their guardrails.
     clipped
         How many values of each column were moved to a bound so far.
+    limits, worth
+        What is used of capacities and the budget; and what one more of what is short is worth.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -116,6 +119,8 @@ class Status:
     absent_value: float | None = None
     metrics: tuple[MetricRow, ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
+    limits: tuple[LimitRow, ...] = ()
+    worth: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -212,6 +217,8 @@ def _status(reader: Reader, now: Situation) -> Status:
         unit=reward.unit,
         absent_value=now.absent,
         metrics=metrics.rows([action.name for action in now.actions]),
+        limits=limit_rows(now),
+        worth=tuple(worth(now, now.prices or None)),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.limits import limits_table
 from seqbatch.campaign.views.policy_words import plainly
 from seqbatch.display import Table, alike, cell, counted
 from seqbatch.policies.registry import text
@@ -94,7 +95,8 @@ def tables(status: "Status") -> list[Table]:
         keys=2,
     )
     metrics = [metrics_table(status.metrics)] if status.metrics else []
-    return [waves, assigned, _observed(status, named), *metrics]
+    limits = [limits_table(status.limits)] if status.limits else []
+    return [waves, assigned, *limits, _observed(status, named), *metrics]
 
 
 def metrics_table(metrics: Sequence[MetricRow]) -> Table:
@@ -192,6 +194,7 @@ def remarks(status: "Status") -> list[str]:
             "Held rows so far (resubmitted rows count again): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
+    said[:0] = status.worth
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
     if status.policy.get("first") == "uniform" and status.actions:
