@@ -1,11 +1,18 @@
 """Capacities, quotas, budgets, balanced draws and strata in a campaign: they hold surely."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy.optimize import linprog
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.deciding.balanced import Together
+from seqbatch.campaign.deciding.decisions import weigh
+from seqbatch.campaign.deciding.draws import draws
+from seqbatch.campaign.record.codec import unpack, unpack_state
+from seqbatch.campaign.record.situation import situation
 from seqbatch.errors import CampaignStateError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
@@ -67,10 +74,6 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
     table = pl.from_arrow(result.table)
     now = campaign.situation()
     with store.read("spring") as reader:
-        from seqbatch.campaign.deciding.decisions import weigh
-        from seqbatch.campaign.deciding.draws import draws
-        from seqbatch.campaign.record.codec import unpack, unpack_state
-
         [chunk] = list(reader.unit_chunks(given=True))[-1:]
         state = unpack_state(reader.last_state().content, now)
         ids = table["id"].to_list()
@@ -88,19 +91,30 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
 
 def test_logged_probabilities_say_how_often_each_action_is_given(store):
     """Over many seeds a unit gets an action as often as its logged probability says."""
-    hits, told = np.zeros((60, 3)), np.zeros((60, 3))
-    for seed in range(150):
-        campaign = created(
-            store, name=f"s{seed}", seed=seed, capacity={"call": 12}, draw="balanced",
-            grid={"sizes": [60]}, strata=["zip"],
-        )  # fmt: skip
-        table = pl.from_arrow(campaign.assign(units(60)).table)
-        told += table.select("p(none)", "p(mail)", "p(call)").to_numpy()
-        for place, name in enumerate(NAMES):
-            hits[:, place] += (table["action"] == name).to_numpy()
-        assert (table["action"] == "call").sum() <= 12
-    error = np.sqrt(np.maximum(told * (1 - told / 150), 1e-9))
+    campaign = created(
+        store, capacity={"call": 12}, grid={"sizes": [60]}, strata=["zip"], randomised=0.3
+    )
+    campaign.assign(units(60))
+    with store.read("spring") as reader:
+        [chunk] = reader.unit_chunks(given=True)
+        before = situation(reader.events()[:1])
+        state = unpack_state(reader.last_state().content, before)
+    given, ids = unpack(chunk.given), units(60)["id"].to_list()
+    hits, told, even = np.zeros((60, 3)), np.zeros((60, 3)), np.zeros((60, 3))
+    for seed in range(300):
+        now = replace(before, spec=before.spec.model_copy(update={"seed": seed}))
+        file = Together(now, now.made_policy())
+        file.add(ids, given, state)
+        made = file.decided().decided
+        told += made.probabilities
+        hits[np.arange(60), made.actions] += 1
+        even[np.flatnonzero(made.randomised), made.actions[made.randomised]] += 1
+        assert (made.actions == 2).sum() <= 12
+    error = np.sqrt(np.maximum(told * (1 - told / 300), 1e-9))
     assert (np.abs(hits - told) < 4.5 * error + 1e-6).all()
+    # Who counts as randomised got each action alike: a tenth of the units each.
+    total = even.sum(axis=0)
+    assert np.abs(total - 0.1 * 60 * 300).max() < 4.5 * np.sqrt(0.1 * 60 * 300)
 
 
 def test_balanced_draws_are_balanced_within_strata(store):
@@ -140,13 +154,13 @@ def test_units_assigned_before_get_the_same_answer(store):
 
 
 def test_budgets_hold(store):
-    actions = ["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 2.0}]
-    campaign = created(store, actions=actions, budget={"total": 400, "each_wave": 180},
+    actions = ["none", {"name": "mail", "cost": 0.1}, {"name": "call", "cost": 0.4}]
+    campaign = created(store, actions=actions, budget={"total": 90, "each_wave": 40},
                        randomised=0.1, floor=0.0)  # fmt: skip
     found = run(campaign, pieces=2)
-    cost = [0.5 * wave["mail"] + 2 * wave["call"] for wave in found]
-    assert max(cost) <= 180 and sum(cost) <= 400
-    assert sum(cost) > 300
+    cost = [0.1 * wave["mail"] + 0.4 * wave["call"] for wave in found]
+    assert max(cost) <= 40 and sum(cost) <= 90
+    assert sum(cost) > 85
     assert campaign.verify().sound
     assert any(row.of == "budget" and row.used == pytest.approx(sum(cost)) for row in campaign.status().limits)
 

@@ -25,10 +25,30 @@ def check_constraints(spec: "Spec") -> None:
             f'draw = "independent" cannot keep to {given}: units drawn one by one come in any '
             'number. Use draw = "balanced", or leave draw out'
         )
+    if spec.masked:
+        _check_masked(spec)
     _check_budget(spec)
     _check_fallback(spec, names)
     _check_rules(spec)
     _check_strata(spec)
+
+
+def _check_masked(spec: "Spec") -> None:
+    """Refuse what would tell the actions of a masked campaign apart."""
+    telling = {
+        'model = "shared"': spec.model == "shared",
+        "costs of actions": any(action.cost for action in spec.actions),
+        "eligible": bool(spec.eligible),
+        "fallback": spec.fallback is not None,
+        "capacity": bool(spec.capacity),
+        "a policy that always gives one action": (
+            spec.policy is not None and spec.policy.kind == "FixedAction"
+        ),
+    }
+    if found := [name for name, there in telling.items() if there]:
+        raise ValueError(
+            f"masked = true goes with actions that nothing tells apart; {', '.join(found)} would"
+        )
 
 
 def _check_budget(spec: "Spec") -> None:

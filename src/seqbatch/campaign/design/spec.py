@@ -137,6 +137,7 @@ class Spec(Part):
     eligible: dict[Name, str] = Field(default={})
     capacity: dict[Name, AnyCapacity] = Field(default={})
     budget: Budget | None = None
+    masked: bool = False
 
     @field_validator("actions")
     @classmethod

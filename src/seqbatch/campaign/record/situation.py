@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.design.masking import unmasked
 from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
@@ -71,6 +72,9 @@ class Situation:
         has decided to go on.
     in_wave, in_all
         How many units of the open wave, and of all waves, got each action so far.
+    key, unmasked
+        The fingerprint of a masked campaign's key, "" where it never was masked; and whether the
+        key was brought back.
     prices
         What the newest assignment of the open wave says of its limits; empty where there were none.
     """
@@ -101,11 +105,18 @@ class Situation:
     in_wave: dict[str, int] = field(default_factory=dict)
     in_all: dict[str, int] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    unmasked: bool = False
 
     @property
     def name(self) -> str:
         """The campaign's name."""
         return self.spec.name
+
+    @property
+    def masked(self) -> bool:
+        """Whether the actions are codes."""
+        return bool(self.key) and not self.unmasked
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -275,6 +286,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         absent=spec.reward.absent,
         wait=spec.reward.after,
         listed=payload.get("file", ""),
+        key=payload.get("key", ""),
     )
 
 
@@ -318,6 +330,8 @@ def _after(now: Situation, event: Event) -> Situation:
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
             )
+        case "unmask":
+            return _unmasked(now, payload["codes"], payload["control"])
         case "continue":
             return replace(now, stop="")
         case "amend":
@@ -325,6 +339,19 @@ def _after(now: Situation, event: Event) -> Situation:
         case "abort":
             return replace(now, aborted=True)
     return now
+
+
+def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
+    """Return the situation with the actions' names in place of their codes."""
+    spec = unmasked(now.spec, codes, control)
+    return replace(
+        now,
+        spec=spec,
+        actions=spec.actions,
+        in_wave={codes[code]: count for code, count in now.in_wave.items()},
+        in_all={codes[code]: count for code, count in now.in_all.items()},
+        unmasked=True,
+    )
 
 
 def _clipped(now: Situation, event: Event) -> dict[str, int]:

@@ -262,6 +262,11 @@ def amend(
     declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
+        if actions and current(change).masked:
+            raise InvalidArgumentError(
+                "add", "left out while the campaign is masked", ", ".join(a.name for a in actions),
+                "A new action would be known by its name. Unmask the campaign first.",
+            )  # fmt: skip
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
             force=force, absent=declared, reward_format=reward_format,

@@ -152,7 +152,8 @@ class Assigning:
             self._decide_together(self._drawing or checked)
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
-        tables, start = [no_assignments(self.now.spec.unit, names)], 0
+        masked = self.now.masked
+        tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
             out.write(tables[0])
         for units, given in (self._drawing or checked).pieces():
@@ -165,7 +166,7 @@ class Assigning:
             if not len(fits) or (self._over and not self.partial):
                 continue
             kept = units if len(fits) == len(units) else [units[row] for row in fits]
-            table = assignments(self.now.spec.unit, kept, waves, decided, names)
+            table = assignments(self.now.spec.unit, kept, waves, decided, names, masked=masked)
             if out is None:
                 tables.append(table)
             else:

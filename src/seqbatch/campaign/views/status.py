@@ -51,7 +51,8 @@ class ActionRow:
     outcome was seen, and where `least`, the smallest probability of the action for any unit of the
     wave, is 0: nothing tells what the action would do for a unit that could not get it.
     `difference` is the weighted mean less the control's. No interval is drawn around either: those
-    that hold after adaptive waves are in a campaign's findings.
+    that hold after adaptive waves are in a campaign's findings. `least` is None while a campaign is
+    masked.
     """
 
     wave: int
@@ -61,7 +62,7 @@ class ActionRow:
     outcomes: int
     mean: float | None
     weighted: float | None
-    least: float
+    least: float | None
     difference: float | None = None
     absent: int = 0
 
@@ -187,7 +188,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         for row in compared(sums[number].rows(now, number), now.spec.control)
     )
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
-    if any(row.outcomes + row.absent and not row.least for row in actions):
+    if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
     return Status(
         name=now.name,
@@ -289,7 +290,7 @@ class _Sums:
                 outcomes=int(self._outcomes[place] - self._absent[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
                 weighted=float(weighted[place]) if known[place] else None,
-                least=float(self._least[place]),
+                least=None if now.masked else float(self._least[place]),
                 absent=int(self._absent[place]),
             )
             for place, action in enumerate(now.actions)

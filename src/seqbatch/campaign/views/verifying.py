@@ -23,6 +23,7 @@ from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws, lots
 from seqbatch.campaign.deciding.learning import News, closed, relearned
+from seqbatch.campaign.design.masking import Key
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import Ledger, counting
@@ -214,9 +215,20 @@ class _Verifying:
             named = spec.get("name") if isinstance(spec, dict) else None
             if named != self._reader.name:
                 self._find(1, "name", f"the store says {self._reader.name!r}, the event {named!r}")
+        self._keys()
         fold = self._reader.fold()
         if fold is not None and fold.event > len(self._events):
             self._find(fold.event, "event", "there was such an event, and it is missing")
+
+    def _keys(self) -> None:
+        """Compare the key that a masked campaign was unmasked with to its fingerprint."""
+        for event in self._events:
+            if event.kind != "unmask":
+                continue
+            said = event.payload
+            key = Key(self._reader.name, said["codes"], said["control"], said["salt"])
+            if key.fingerprint != self._events[0].payload.get("key"):
+                self._find(event.sequence, "key", "is not the one that was made at create")
 
     def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
         """Check a record's hash, and that it belongs to an event."""
