@@ -73,7 +73,7 @@ def rounded(
     changes, groups = _changes([column[places] for column in columns], len(weights))
     words = np.frombuffer(_digest(key), dtype="<u8")[:2].astype(np.uint64)
     actions = kernels.round_table(weights, places, changes, groups, len(columns) + 1, words)
-    return Rounded(actions=actions, probabilities=weights * 2.0**-52)
+    return Rounded(actions=actions, probabilities=as_floats(weights))
 
 
 def whole_parts(table: Floats) -> Integers:
@@ -87,6 +87,11 @@ def whole_parts(table: Floats) -> Integers:
             f"{table[wrong].tolist()} in row {wrong}",
         )
     return weights
+
+
+def as_floats(weights: Integers) -> Floats:
+    """Return whole numbers of 2^-52 as probabilities; nothing is lost."""
+    return np.ldexp(weights.astype(np.float64), -52)
 
 
 def _levels(strata: ArrayLike | None, units: int) -> list[AnyArray]:

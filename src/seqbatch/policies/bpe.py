@@ -21,7 +21,8 @@ import numpy as np
 from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
-from seqbatch.policies.base import GreedyPolicy, Ranking, State, lowest, surely
+from seqbatch.policies.base import GreedyPolicy, Ranking, State
+from seqbatch.policies.choosing import lowest, surely
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import Ranking, State, pick
+from seqbatch.policies.base import Ranking, State
+from seqbatch.policies.choosing import pick
 from seqbatch.policies.rbgl import RBGL
 
 

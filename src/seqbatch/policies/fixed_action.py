@@ -11,7 +11,8 @@ import numpy as np
 from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import BasePolicy, Ranking, State, surely
+from seqbatch.policies.base import BasePolicy, Ranking, State
+from seqbatch.policies.choosing import surely
 
 
 @dataclass(frozen=True, kw_only=True)

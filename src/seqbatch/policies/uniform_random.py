@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from seqbatch.core import Contexts, least_squares
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import BasePolicy, Ranking, State, uniformly
+from seqbatch.policies.base import BasePolicy, Ranking, State
+from seqbatch.policies.choosing import uniformly
 
 
 @dataclass(frozen=True, kw_only=True)

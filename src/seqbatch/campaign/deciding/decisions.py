@@ -21,7 +21,7 @@ from seqbatch.campaign.tables.assignments import Decided, joined
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.policies import Policy
-from seqbatch.policies.base import pick, uniformly
+from seqbatch.policies.choosing import pick, uniformly
 
 #: Units scored together: under a shared model a unit has a vector for each action.
 BLOCK = 8_192

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
     from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+    from seqbatch.core.kernels.tilting import (
+        movable,
+        move,
+        near_ties,
+        tilt,
+        tilted,
+        whole_sums,
+    )
 
 __all__ = [
     "REFRESH",
@@ -30,6 +38,9 @@ __all__ = [
     "factorise",
     "means",
     "means_and_widths",
+    "movable",
+    "move",
+    "near_ties",
     "pass_stage",
     "replay_online_ucb",
     "replay_stages",
@@ -39,10 +50,13 @@ __all__ = [
     "signed_counts",
     "solve",
     "split_cells",
+    "tilt",
+    "tilted",
     "whole_parts",
+    "whole_sums",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "rounding", "scoring")
+FILES = ("batches", "cells", "online", "points", "regression", "rounding", "scoring", "tilting")
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

@@ -8,6 +8,8 @@ go up or down, by as much as the first edge allows, so that one edge at least is
 rest is a forest again.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -48,14 +50,14 @@ def whole_parts(probabilities: Floats, weights: Integers) -> int:
 
 
 @njit(**OPTIONS)
-def _mixed(value: int) -> int:
+def _mixed(value: Any) -> Any:
     value = (value ^ (value >> np.uint64(30))) * _FIRST
     value = (value ^ (value >> np.uint64(27))) * _SECOND
     return value ^ (value >> np.uint64(31))
 
 
 @njit(**OPTIONS)
-def _below(bound: int, key: AnyArray, counter: AnyArray) -> int:
+def _below(bound: Any, key: AnyArray, counter: AnyArray) -> Any:
     """Return a whole number below `bound`, every one exactly as likely."""
     bound = np.uint64(bound)
     # Numbers above the last multiple of the bound would favour small remainders: draw again.
