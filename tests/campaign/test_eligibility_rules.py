@@ -1,6 +1,7 @@
 """The small language of eligibility: what it reads, what it refuses, and what rules mean."""
 
 import operator
+import re
 
 import pyarrow as pa
 import pytest
@@ -42,12 +43,18 @@ SIGNS = {
         ("NOT vip", Not(Column("vip"))),
         ("city in ['a', 'b']", Among("city", ("a", "b"))),
         ("code not in [1, 2]", Not(Among("code", (1.0, 2.0)))),
-        ("a and b or c", Both((Both((Column("a"), Column("b")), every=True), Column("c")), every=False)),
-        ("a and (b or c)", Both((Column("a"), Both((Column("b"), Column("c")), every=False)), every=True)),
+        (
+            "a and b or c",
+            Both((Both((Column("a"), Column("b")), every=True), Column("c")), every=False),
+        ),
+        (
+            "a and (b or c)",
+            Both((Column("a"), Both((Column("b"), Column("c")), every=False)), every=True),
+        ),
         ("not a and b", Both((Not(Column("a")), Column("b")), every=True)),
         ("größe > 3", Compare("größe", ">", 3.0)),
     ],
-)  # fmt: skip
+)
 def test_rules_are_read(text: str, rule: Rule) -> None:
     assert parsed(text) == rule
 
@@ -72,9 +79,8 @@ def test_rules_are_read(text: str, rule: Rule) -> None:
     ],
 )
 def test_what_is_no_rule_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(said)):
         parsed(text)
-    assert said in str(caught.value)
 
 
 def test_columns_are_told_with_what_they_are_used_as() -> None:
@@ -106,7 +112,9 @@ def _literal(rule: Rule, row: dict[str, object]) -> bool | None:
 RULES = st.recursive(
     st.one_of(
         st.just(Column("vip")),
-        st.builds(Compare, st.just("age"), st.sampled_from(sorted(SIGNS)), st.integers(0, 3).map(float)),
+        st.builds(
+            Compare, st.just("age"), st.sampled_from(sorted(SIGNS)), st.integers(0, 3).map(float)
+        ),
         st.builds(Compare, st.just("city"), st.sampled_from(["==", "!="]), st.sampled_from("abc")),
         st.builds(Among, st.just("city"), st.lists(st.sampled_from("abc"), min_size=1).map(tuple)),
     ),
@@ -115,7 +123,7 @@ RULES = st.recursive(
         st.builds(Both, st.lists(inner, min_size=2, max_size=3).map(tuple), st.booleans()),
     ),
     max_leaves=8,
-)  # fmt: skip
+)
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
@@ -133,7 +141,9 @@ ROWS = st.lists(
 @given(rule=RULES, rows=ROWS)
 def test_rules_mean_what_they_say_of_each_row(rule: Rule, rows: list[dict[str, object]]) -> None:
     types = {"vip": pa.bool_(), "age": pa.float64(), "city": pa.string()}
-    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()})
+    table = pa.table(
+        {name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}
+    )
     table = table.set_column(2, "city", table["city"].dictionary_encode())
     found = Eligibility(("x", "y"), (rule, None), None).mask(table)
     assert found[:, 0].tolist() == [_literal(rule, row) is True for row in rows]

@@ -42,14 +42,14 @@ def test_answers_hold_codes_and_neither_scores_nor_probabilities(trial):
     assert set(answers["action"]) == {"A", "B", "C"}
 
 
-def test_nothing_that_is_shown_or_stored_tells_the_actions(trial, store, tmp_path):
+def test_nothing_that_is_shown_or_stored_tells_the_actions(trial, tmp_path):
     wave(trial, 0, 300)
     wave(trial, 300, 200)
     shown = [repr(trial), str(trial.status()), trial.status()._repr_html_(), str(trial.findings())]
     shown.append(json.dumps([e.payload for e in trial.events()], default=str))
     shown.append(json.dumps([e.counts for e in trial.events()], default=str))
-    for name in ("report.html", "report.md", "report.json"):
-        shown.append(trial.report(tmp_path / name).read_text())
+    names = ("report.html", "report.md", "report.json")
+    shown += [trial.report(tmp_path / name).read_text() for name in names]
     for what in ("units", "outcomes", "events"):
         trial.export(tmp_path / f"{what}.csv", what=what)
         shown.append((tmp_path / f"{what}.csv").read_text())
@@ -86,7 +86,8 @@ def test_unmasking_gives_names_and_the_control_back(trial, tmp_path):
     event = trial.unmask(tmp_path / "trial.key", reason="the committee decided")
     assert (event.kind, event.why) == ("unmask", "the committee decided")
     now = trial.situation()
-    assert now.spec.control == "placebo-x" and not now.masked
+    assert now.spec.control == "placebo-x"
+    assert not now.masked
     again = pl.from_arrow(trial.assign(units(300)).table)
     assert again["action"].to_list() == [key.codes[code] for code in coded["action"]]
     assert "p(low dose)" in again.columns

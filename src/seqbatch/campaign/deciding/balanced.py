@@ -36,17 +36,15 @@ class Balanced:
         """Return what an event says of the limits: what was left, and what one more is worth."""
         assert self.prices is not None
         names = [now.actions[number].name for number in now.active]
-        limits = limits_left(now, len(self.decided.actions))
-        assert limits is not None
-        bounded = np.isfinite(limits.at_most) | (limits.at_least > 0)
+        budget = None if now.spec.budget is None else float(self.prices.budget_price)
         return {
             "prices_in": self.prices.prices_in,
             "prices": {
                 name: float(price)
-                for name, price, some in zip(names, self.prices.prices, bounded, strict=True)
-                if some
+                for name, price in zip(names, self.prices.prices, strict=True)
+                if name in now.spec.capacity
             },
-            "budget_price": None if limits.budget is None else float(self.prices.budget_price),
+            "budget_price": budget,
         }
 
 

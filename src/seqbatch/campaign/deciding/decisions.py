@@ -2,7 +2,8 @@
 
 A share `randomised` of units gets a uniformly random action, for honest measurement. Of the others
 every action has at least the probability `floor`: the rest is the policy's. Among a unit's m
-eligible actions, of K in all, the probability of action a, whichever way it came about, is therefore
+eligible actions, of K in all, the probability of action a, whichever way it came about, is
+therefore
 
     randomised / m + (1 - randomised) (K floor / m + (1 - K floor) p_a)
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.deciding.draws import Draws
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.tables.assignments import Decided, joined
+from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.policies import Policy
@@ -49,9 +50,7 @@ class Weighed:
     eligible: Bools | None
 
 
-def weigh(
-    now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws
-) -> Weighed:
+def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Weighed:
     """Ask the policy about units of the open wave; pure, the same however the units are cut.
 
     Parameters

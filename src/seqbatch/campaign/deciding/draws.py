@@ -66,8 +66,8 @@ def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
     # 53 bits are all that a float between 0 and 1 holds.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
-    single = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
-    return Draws(*single, np.ascontiguousarray(words[:, 3]))
+    randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
+    return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
 
 
 def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyArray:

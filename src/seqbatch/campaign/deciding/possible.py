@@ -26,9 +26,7 @@ def _problems(now: Situation, wave: int) -> Iterator[str]:
     where = f"wave {wave} has {size:,} units"
     least = {name: each.at_least for name, each in capacities.items() if each.at_least}
     if sum(least.values()) > size:
-        yield (
-            f"capacity: {_listed('at_least', least)} make {sum(least.values()):,}, but {where}"
-        )
+        yield (f"capacity: {_listed('at_least', least)} make {sum(least.values()):,}, but {where}")
     most = {name: each.each_wave for name, each in capacities.items() if each.each_wave is not None}
     if len(most) == len(names) and sum(most.values()) < size:
         yield (
@@ -51,9 +49,7 @@ def chance(now: Situation) -> float:
     return share / options + (1 - share) * now.floor
 
 
-def _by_chance(
-    now: Situation, most: dict[str, int], *, size: int, where: str
-) -> Iterator[str]:
+def _by_chance(now: Situation, most: dict[str, int], *, size: int, where: str) -> Iterator[str]:
     """Yield the capacities that randomisation and the floor alone would exceed."""
     needed = chance(now) * size
     for name, limit in most.items():

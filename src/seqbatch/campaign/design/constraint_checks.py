@@ -58,7 +58,7 @@ def _check_budget(spec: "Spec") -> None:
     if min(costs) < 0 or max(costs) == 0:
         raise ValueError(
             "budget is over the actions' costs, of which none may be below 0 and one must be "
-            "above: actions = [\"none\", {name = \"call\", cost = 0.4}]"
+            'above: actions = ["none", {name = "call", cost = 0.4}]'
         )
 
 

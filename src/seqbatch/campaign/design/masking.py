@@ -7,7 +7,6 @@ the key's fingerprint, so that the key that comes back is the one that was made.
 
 import hashlib
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,7 +55,7 @@ class Key:
         """Write the key to a file that only its owner may read."""
         with atomically(path) as partial:
             partial.touch(mode=0o600)
-            os.chmod(partial, 0o600)
+            partial.chmod(0o600)
             partial.write_text(self.text, encoding="utf-8")
 
     @classmethod

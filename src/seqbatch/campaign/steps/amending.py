@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
+from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import Measured, check_absent, waiting
-from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.spec import Action
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed

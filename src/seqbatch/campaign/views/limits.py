@@ -38,9 +38,7 @@ def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
     for name, capacity in now.spec.capacity.items():
         if capacity.each_wave is not None or capacity.at_least:
             used = now.in_wave.get(name, 0)
-            rows.append(
-                LimitRow(name, "this wave", used, capacity.each_wave, capacity.at_least)
-            )
+            rows.append(LimitRow(name, "this wave", used, capacity.each_wave, capacity.at_least))
         if capacity.total is not None:
             rows.append(LimitRow(name, "campaign", now.in_all.get(name, 0), capacity.total))
     if (budget := now.spec.budget) is not None:
@@ -77,7 +75,9 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
         return []
     if limits["prices_in"] == "log":
         short = [name for name, price in limits["prices"].items() if price > 0]
-        return [f"{name}: given less often than by the policy, to keep to its limit." for name in short]
+        return [
+            f"{name}: given less often than by the policy, to keep to its limit." for name in short
+        ]
     unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
     how = ", by the policy's optimistic scores" if now.policy["kind"] in OPTIMISTIC else ""
     said = []

@@ -117,9 +117,13 @@ class _Waiting:
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
     """Say whether two accounts of prices agree, but for rounding."""
     prices, others = ({**each["prices"], "": each["budget_price"] or 0.0} for each in (one, two))
-    return one["prices_in"] == two["prices_in"] and prices.keys() == others.keys() and all(
-        abs(price - others[name]) <= ROUNDING * max(1.0, abs(price))
-        for name, price in prices.items()
+    return (
+        one["prices_in"] == two["prices_in"]
+        and prices.keys() == others.keys()
+        and all(
+            abs(price - others[name]) <= ROUNDING * max(1.0, abs(price))
+            for name, price in prices.items()
+        )
     )
 
 

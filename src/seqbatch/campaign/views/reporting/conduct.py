@@ -26,7 +26,11 @@ MOST_EVENTS = 60
 def planned_and_done(of: Material) -> Section:
     """Return what was planned, and what happened wave by wave."""
     parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
-    changes = [_told(event) for event in of.events if event.kind in ("amend", "abort", "continue", "unmask")]
+    changes = [
+        _told(event)
+        for event in of.events
+        if event.kind in ("amend", "abort", "continue", "unmask")
+    ]
     changes += [
         f"Wave {event.payload['wave']} was closed with a reason: {event.why}"
         for event in of.events
@@ -110,8 +114,12 @@ def _state(of: Material, wave: int, closed: bool) -> str:
 
 def _told(event: Event) -> str:
     done = what_was_done(event)
-    what = {"amend": "amended", "abort": "ended early", "continue": "went on against the rule",
-            "unmask": "unmasked"}
+    what = {
+        "amend": "amended",
+        "abort": "ended early",
+        "continue": "went on against the rule",
+        "unmask": "unmasked",
+    }
     return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
 
 
