@@ -4,7 +4,7 @@ import copy
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from seqbatch.allocation import Limits
 from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
@@ -20,6 +21,7 @@ from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
+from seqbatch.policies.capacity import limits_of, within
 from seqbatch.policies.choosing import require_eligible
 
 FORMAT = 1
@@ -180,7 +182,13 @@ class Learner:
         # Arrays can be written to, and the learner's own must not change from outside.
         return copy.deepcopy(estimate)
 
-    def assign(self, contexts: ArrayLike, *, eligible: ArrayLike | None = None) -> Decision:
+    def assign(
+        self,
+        contexts: ArrayLike,
+        *,
+        eligible: ArrayLike | None = None,
+        capacity: Limits | Mapping[int, int] | None = None,
+    ) -> Decision:
         """Decide for some units of the open batch, however many are there.
 
         Parameters
@@ -190,6 +198,12 @@ class Learner:
         eligible
             Which actions each unit may get: booleans (n, K), at least one True in each row. Choices
             and random draws are among these, and the others have probability 0. None: all of them.
+        capacity
+            How many of these units may get each action at most, as in ``{1: 500}``; or
+            :class:`~seqbatch.allocation.Limits`, with lower limits and a budget. The limits hold
+            surely, for the units of this call: a batch in several calls has limits for each. The
+            probabilities are those by which actions were drawn under the limits, and the decision
+            depends on which units are handed over together.
 
         Examples
         --------
@@ -204,10 +218,22 @@ class Learner:
         >>> learner.assign(np.ones((2, 1)), eligible=may).probabilities.round(2)
         array([[0.33, 0.33, 0.33],
                [0.5 , 0.  , 0.5 ]])
-        """
-        return self._assign(Contexts.of(contexts, self.problem, eligible=eligible))
 
-    def _assign(self, checked: Contexts) -> Decision:
+        One call can be made, and is made where it is worth most:
+
+        >>> from seqbatch.policies import Oracle
+        >>> oracle = Oracle(theta=[[0.0], [1.0]])
+        >>> learner = Learner(oracle, grids.explicit([3]), actions=2, dim=1, layout="block")
+        >>> decision = learner.assign([[1.0], [5.0], [2.0]], capacity={1: 1})
+        >>> decision.actions
+        array([0, 1, 0])
+        >>> bool(2 <= decision.prices[1] <= 5)
+        True
+        """
+        limits = None if capacity is None else limits_of(capacity, self.problem.actions)
+        return self._assign(Contexts.of(contexts, self.problem, eligible=eligible), limits)
+
+    def _assign(self, checked: Contexts, limits: Limits | None = None) -> Decision:
         if self.finished:
             raise BatchRuleError(
                 f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
@@ -224,6 +250,8 @@ class Learner:
         def decide(draws: Floats) -> tuple[Decision, _Pending]:
             made = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(made, checked)
+            if limits is not None:
+                made = within(made, limits, eligible=checked.eligible, key=draws.tobytes())
             vectors = checked.chosen(made.actions)
             # Copies, because the decision is the caller's to change.
             return made, _Pending(vectors, made.actions.copy(), made.groups.copy())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.allocation.exact import ONE, Columns, sums
-from seqbatch.allocation.limits import Bounds, Limits, check_feasible
+from seqbatch.allocation.limits import SLACK, Bounds, Limits, cheapest_counts, check_feasible
 from seqbatch.allocation.prices import Dual, cooled
 from seqbatch.allocation.rounding import as_floats, whole_parts
 from seqbatch.core import arguments, kernels
@@ -25,8 +25,6 @@ SAMPLE = 20_000
 TOLERANCE = 1e-12
 #: What cells of probability 0 are given where limits cannot be met without them.
 SMALL = 1e-6
-#: How often a budget's reserve is enlarged.
-RESERVES = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,8 +75,9 @@ def limited(
 
     A table that keeps the limits already is returned as it is.
 
-    A budget holds surely after :func:`rounded`, which rounds counts up or down: where counts are
-    not whole, the costs of those that may be rounded up are kept in reserve.
+    A budget holds surely after :func:`rounded`, which rounds counts up or down: where they could
+    cost more than it when rounded up, expected counts are made whole at no higher cost. The prices
+    are those before that.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def limited(
     table = arguments.floats("probabilities", probabilities, ("units", "actions"))
     scored = None if scores is None else arguments.floats("scores", scores, table.shape)
     mask = _mask(eligible, table)
-    base = np.empty((0, 0)) if floor is None else _floor(floor, mask)
+    base = np.empty((0, table.shape[1])) if floor is None else _floor(floor, mask)
     weights = 1 - base.sum(axis=1) if floor is not None else np.ones(len(table))
     bounds = limits.over(table.shape[1])
     whole = whole_parts(table if floor is None else base + weights[:, None] * table)
@@ -143,42 +142,51 @@ class _Task:
 
     def solved(self, scores: Floats | None) -> tuple[Integers, Floats]:
         """Return whole parts within the limits, and the prices; the budget's price comes last."""
-        given = self.floor.sum(axis=0) if len(self.floor) else np.zeros(self.table.shape[1])
-        rest = self.bounds.beyond(given)
-        # Nobody can get what there is nothing of; its price would have no end.
-        may = self.eligible & (rest.most > 0)
-        check_feasible(rest, may, self.weights)
-        reserve, point = 0.0, None
-        for _ in range(RESERVES):
-            tight = replace(rest, budget=rest.budget - reserve)
-            if reserve:
-                check_feasible(tight, may, self.weights)
-            made = self._probabilities(scores, may, tight)
-            if made is None:
-                break
-            whole, point = made
-            over = sure_cost(sums(whole), self.bounds.costs) - self.bounds.budget
-            if over <= 1e-9 * (1 + abs(self.bounds.budget)) or not np.isfinite(over):
-                return whole, point
-            reserve += over
-        raise InvalidArgumentError(
-            "limits", "such that they can be met with whole units", f"{self.bounds}"
-        )
+        whole, point = self._within(self.bounds, scores)
+        totals = sums(whole)
+        if sure_cost(totals, self.bounds.costs) > self.bounds.budget * (1 + SLACK):
+            whole, _ = self._within(self._whole_counts(totals), scores)
+        return whole, point
 
-    def _probabilities(
-        self, scores: Floats | None, may: Bools, bounds: Bounds
-    ) -> tuple[Integers, Floats] | None:
+    def _within(self, bounds: Bounds, scores: Floats | None) -> tuple[Integers, Floats]:
+        rest, may = self._rest(bounds)
+        check_feasible(rest, may, self.weights)
         if scores is None:
-            dual, point = tilting(self.table, self.weights, may, bounds)
+            dual, point = tilting(self.table, self.weights, may, rest)
         else:
-            dual, point = pricing(scores, self.weights, may, bounds)
+            dual, point = pricing(scores, self.weights, may, rest)
         whole = np.empty(self.table.shape, dtype=np.int64)
-        kernels.tilted(
-            dual.scores, self.weights, dual.prices(point), dual.temperature, self.floor, whole
-        )
-        if not Columns(whole, self.floor, may).repair(self.bounds):
-            return None
+        prices = dual.prices(point)
+        kernels.tilted(dual.scores, self.weights, prices, dual.temperature, self.floor, whole)
+        if not Columns(whole, self.floor, may).repair(bounds):
+            raise InvalidArgumentError("limits", "possible to keep exactly", f"{self.bounds}")
         return whole, np.append(point[:-1], point[-1] / dual.unit)
+
+    def _rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
+        """Return the limits on what the policy decides, and who may get what of it."""
+        rest = bounds.beyond(self.floor.sum(axis=0))
+        # Nobody can get what there is nothing of; its price would have no end.
+        return rest, self.eligible & (rest.most > 0)
+
+    def _whole_counts(self, totals: list[int]) -> Bounds:
+        """Return limits that fix every count: those the table expects, rounded, cheapest first.
+
+        With whole limits, column sums between whole numbers are a mixture of whole ones, so that
+        some rounding of them costs no more than they do.
+        """
+        exact = np.array([total / ONE for total in totals])
+        low, high = np.floor(exact + SLACK), np.ceil(exact - SLACK)
+        rest, may = self._rest(replace(self.bounds, least=low, most=high))
+        counts = cheapest_counts(rest, may, self.weights) + self.floor.sum(axis=0)
+        found = np.rint(counts)
+        if (np.abs(found - counts) > 1e-6).any():
+            raise InvalidArgumentError(
+                "budget",
+                "such that whole counts between those expected can keep it",
+                f"{self.bounds.budget:g} and expected counts {exact.tolist()}",
+                "Raise the budget or lower the floor.",
+            )
+        return replace(self.bounds, least=found, most=found, budget=np.inf)
 
 
 def pricing(scores: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:

@@ -11,7 +11,7 @@ from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 
 #: Sets of actions are all looked at up to this many; beyond, only single ones and all together.
-FEW = 16
+FEW = 12
 #: Relative slack that rounding in sums may use up.
 SLACK = 1e-9
 
@@ -148,14 +148,18 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
                 f"{need:g}",
             )
     if np.isfinite(bounds.budget):
-        cheapest = _cheapest(bounds, patterns, masses)
+        cheapest = float(bounds.costs @ _cheapest(bounds, patterns, masses))
         if cheapest > bounds.budget + SLACK * (1 + abs(cheapest)):
             raise InvalidArgumentError(
                 "budget",
                 f"at least {cheapest:g}, what the cheapest assignment within the limits costs",
                 f"{bounds.budget:g}",
-                "Part of a budget is kept in reserve for counts that may be rounded up.",
             )
+
+
+def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:
+    """Return the column sums within limits that cost least: a corner, whole if the limits are."""
+    return _cheapest(bounds, *_patterns(eligible, weights))
 
 
 def _patterns(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
@@ -182,8 +186,8 @@ def _sets(actions: int) -> Bools:
     return (numbers[:, None] >> np.arange(actions) & 1).astype(bool)
 
 
-def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> float:
-    """Return the least that an assignment within the limits on counts costs."""
+def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> Floats:
+    """Return cheapest column sums within the limits on counts; infinite where there are none."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, vstack
 
@@ -191,9 +195,15 @@ def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> float:
     cells, ones = np.arange(len(row)), np.ones(len(row))
     units = csr_array((ones, (row, cells)), shape=(len(patterns), len(row)))
     counts = csr_array((ones, (action, cells)), shape=(patterns.shape[1], len(row)))
-    limited = np.isfinite(bounds.most)
-    both = vstack([counts[limited], -counts])
-    room = np.concatenate([bounds.most[limited], -bounds.least])
-    room += SLACK * (1 + np.abs(room))
-    found = linprog(bounds.costs[action], A_ub=both, b_ub=room, A_eq=units, b_eq=masses)
-    return float(found.fun) if found.status == 0 else np.inf
+    capped = np.isfinite(bounds.most)
+    room = np.concatenate([bounds.most[capped], -bounds.least])
+    found = linprog(
+        bounds.costs[action],
+        A_ub=vstack([counts[capped], -counts]),
+        b_ub=room + SLACK * (1 + np.abs(room)),
+        A_eq=units,
+        b_eq=masses,
+    )
+    # Zero costs of endless counts would be no number.
+    endless = np.full(patterns.shape[1], np.finfo(np.float64).max)
+    return np.asarray(counts @ found.x) if found.status == 0 else endless

@@ -56,6 +56,9 @@ class Decision:
         SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
     rules
         SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
+    prices
+        What one more unit of each action would be worth under limits, in units of scores, shape
+        (K,); None without limits, and where the policy draws actions at random.
     """
 
     actions: Integers
@@ -66,6 +69,7 @@ class Decision:
     groups: Integers
     stages: Integers | None = None
     rules: NDArray[np.str_] | None = None
+    prices: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
