@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
@@ -25,7 +25,7 @@ from seqbatch.inference import Rows
 from seqbatch.inference.moments import Moments
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
-KEPT = 128 * 1024**2
+KEPT = 32 * 1024**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Logged:
 
     reader: Reader
     now: Situation
-    known: Ledger
+    known: Newest
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -154,18 +154,14 @@ class Logged:
     def _made(self, chunk: UnitChunk) -> Rows:
         now, given = self.now, unpack(chunk.given)
         decided = widened(Decided.of(unpack(chunk.decided)), len(now.actions))
-        here = self.known.within(chunk.first, chunk.first + chunk.count)
-        places = here.numbers - chunk.first
-        outcomes = np.full(chunk.count, np.nan)
-        rewards = now.rewards(here.values, decided.actions[places])
-        outcomes[places] = now.spec.reward.sign * rewards
+        values = self.known.within(chunk.first, chunk.first + chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=outcomes,
+            outcomes=now.spec.reward.sign * now.rewards(values, decided.actions),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
         )
@@ -229,5 +225,5 @@ def logged(
     waves = range(1, now.wave + 1 if counts else now.wave)
     used = tuple(wave for wave in waves if wave not in now.skipped)
     until = now.sequence + int(closing)
-    known = Ledger.of(reader.outcome_chunks(until_event=until)).known()
+    known = Newest.of(reader.outcome_chunks(until_event=until), now.assigned)
     return Logged(reader, now, known, used, tuple(segments))
