@@ -78,6 +78,7 @@ def summarise(
     contrasts: Sequence[Contrast] | None = None,
     partitions: Sequence[Partition] = (),
     missing: Missing = "by action",
+    earlier: Sequence[WaveSummary] = (),
 ) -> tuple[WaveSummary, ...]:
     """Sum up the waves of a campaign, in their order.
 
@@ -92,9 +93,14 @@ def summarise(
     missing
         What missing outcomes depend on: the action alone, or features too, which takes several
         passes over all waves so far.
+    earlier
+        Waves before these that were summed up already, which are returned with the others; not
+        where outcomes are missing by features.
     """
     arguments.choice("missing", missing, ("by action", "by features"))
-    made: list[WaveSummary] = []
+    if earlier and missing == "by features":
+        raise InvalidArgumentError("earlier", "none where missing is by features", len(earlier))
+    made = list(earlier)
     for number, wave in enumerate(waves):
         so_far = waves[: number + 1]
         made.append(_summary(wave, so_far, made, contrasts, partitions, missing))

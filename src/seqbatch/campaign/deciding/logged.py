@@ -50,6 +50,18 @@ class Columns:
     spread: Floats
     scales: tuple[tuple[float, float], ...]
 
+    @classmethod
+    def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "Columns":
+        """Return columns that are known by their places among the encoder's."""
+        names = [encoder.names[place] for place in places]
+        return cls(
+            names=("intercept", *names),
+            places=places,
+            mean=mean,
+            spread=spread,
+            scales=tuple(_scale(encoder, name) for name in names),
+        )
+
     def standardised(self, encoded: Floats) -> Floats:
         """Return the columns with the constant first."""
         made = np.ones((len(encoded), 1 + len(self.places)))
@@ -118,14 +130,7 @@ class Logged:
         spread = np.sqrt(moments.variance)
         # Sums of a column that is constant may differ from it in the last digits.
         places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
-        names = encoder.names
-        return Columns(
-            names=("intercept", *(names[place] for place in places)),
-            places=places,
-            mean=moments.mean[places],
-            spread=spread[places],
-            scales=tuple(_scale(encoder, names[place]) for place in places),
-        )
+        return Columns.of(encoder, places, moments.mean[places], spread[places])
 
     @property
     def each_wave(self) -> list["WaveRows"]:
@@ -178,10 +183,16 @@ class Logged:
         numbers: Integers = codes[places]
         return numbers
 
+    @property
+    def clustered(self) -> bool:
+        """Whether units may share a cluster."""
+        spec = self.now.spec
+        return spec.cluster is not None and spec.unit != (spec.cluster,)
+
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
         """Return the clusters of some units as numbers, in the order in which they were met."""
         spec = self.now.spec
-        if spec.cluster is None or spec.unit == (spec.cluster,):
+        if spec.cluster is None or not self.clustered:
             return None
         if spec.cluster in spec.unit:
             column = id_columns(given.column(0).to_pylist(), spec.unit)[spec.cluster]
@@ -208,7 +219,12 @@ def _spelled(value: object) -> str:
 
 
 def logged(
-    reader: Reader, now: Situation, *, segments: Sequence[str] = (), closing: bool = False
+    reader: Reader,
+    now: Situation,
+    *,
+    segments: Sequence[str] = (),
+    closing: bool = False,
+    after_event: int = 0,
 ) -> Logged:
     """Return a campaign as inference takes it: its closed waves, and the last of an aborted one.
 
@@ -220,10 +236,13 @@ def logged(
         The columns whose values are segments.
     closing
         Whether the open wave is being closed by the next event, and counts with what that adds.
+    after_event
+        Outcomes up to this event are left out: those of waves that will not be gone through.
     """
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
     used = tuple(wave for wave in waves if wave not in now.skipped)
     until = now.sequence + int(closing)
-    known = Newest.of(reader.outcome_chunks(until_event=until), now.assigned)
+    chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
+    known = Newest.of(chunks, now.assigned)
     return Logged(reader, now, known, used, tuple(segments))
