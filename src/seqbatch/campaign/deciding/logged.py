@@ -26,6 +26,8 @@ from seqbatch.inference.moments import Moments
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
 KEPT = 32 * 1024**2
+#: So many units are handed over at once: what is computed of each takes more room than the unit.
+PIECE = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,19 +144,23 @@ class Logged:
         return self.reader.unit_chunks(given=True, chunks=chunks)
 
     def rows_of(self, wave: int) -> Iterator[Rows]:
-        """Yield a wave's units chunk by chunk."""
-        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
-        for number in chunks:
-            if number in self._kept:
-                yield self._kept[number]
-                continue
-            for chunk in self.reader.unit_chunks(given=True, chunks=[number]):
-                made = self._made(chunk)
-                size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
-                if size <= self._room:
-                    self._room -= size
-                    self._kept[number] = made
-                yield made
+        """Yield a wave's units in pieces."""
+        for extent in self.reader.extents(wave=wave):
+            rows = self._rows(extent.chunk)
+            for start in range(0, rows.count, PIECE):
+                yield rows.some(slice(start, start + PIECE))
+
+    def _rows(self, number: int) -> Rows:
+        """Return the units of a chunk; they are kept where there is room."""
+        if number in self._kept:
+            return self._kept[number]
+        [chunk] = self.reader.unit_chunks(given=True, chunks=[number])
+        made = self._made(chunk)
+        size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
+        if size <= self._room:
+            self._room -= size
+            self._kept[number] = made
+        return made
 
     def _made(self, chunk: UnitChunk) -> Rows:
         now, given = self.now, unpack(chunk.given)
