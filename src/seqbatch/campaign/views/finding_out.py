@@ -48,7 +48,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
     """Return what is known of a campaign before anything is estimated."""
     names = [action.name for action in now.actions]
     ends = np.cumsum(now.units)
-    known = [data.known.within(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
+    known = [data.known.counts(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
              for w in data.waves]  # fmt: skip
     open_wave = now.wave if now.condition == "open" and now.units[now.wave - 1] else None
     return {
@@ -64,8 +64,8 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "skipped": now.skipped,
         "open_wave": open_wave,
         "units": sum(now.units[wave - 1] for wave in data.waves),
-        "outcomes": sum(map(len, known)),
-        "absent": sum(int(each.absent.sum()) for each in known),
+        "outcomes": sum(count for count, _ in known),
+        "absent": sum(absent for _, absent in known),
         "quality": quality(now, events),
         "stopping": _stopping(now, events),
     }

@@ -13,20 +13,25 @@ if TYPE_CHECKING:
 
 def tables(found: "Findings") -> list[Table]:
     """Return all answers as tables; those without a row are left out."""
+    return [table for _, table in with_sections(found)]
+
+
+def with_sections(found: "Findings") -> list[tuple[str, Table]]:
+    """Return the same tables, each with the section of a report in which it stands."""
     made = [
-        _lifts(found),
-        _means(found),
-        _run(found),
-        _rule(found),
-        _segments(found),
-        _splits(found),
-        _waves(found),
-        _looks(found),
-        _drift(found),
-        _quality(found),
-        _naive(found),
+        ("outcomes", _lifts(found)),
+        ("outcomes", _means(found)),
+        ("value", _run(found)),
+        ("who", _rule(found)),
+        ("who", _segments(found)),
+        ("who", _splits(found)),
+        ("outcomes", _waves(found)),
+        ("stopping", _looks(found)),
+        ("quality", _drift(found)),
+        ("quality", _quality(found)),
+        ("methods", _naive(found)),
     ]
-    return [table for table in made if table.rows]
+    return [(section, table) for section, table in made if table.rows]
 
 
 def _columns(found: "Findings") -> tuple[str, str, str]:

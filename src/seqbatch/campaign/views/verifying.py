@@ -411,7 +411,7 @@ class _Verifying:
             self._find(event.sequence, "state", "is missing")
             return
         # Before first, then after: what is asked for in order is not folded twice.
-        state = self._closed(event) if event.kind == "close" else None
+        state = self._closed(event, stored) if event.kind == "close" else None
         now = self._after(event.sequence)
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
@@ -425,7 +425,7 @@ class _Verifying:
             self._find(event.sequence, f"state after wave {stored.wave}",
                        "learning the stored rows again gives other numbers")  # fmt: skip
 
-    def _closed(self, event: Event) -> Any:
+    def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._after(event.sequence - 1)
         if now.wave == 1:
             chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
@@ -444,7 +444,7 @@ class _Verifying:
         after = self._after(event.sequence)
         learner = replace(now, learned=after.learned, skipped=after.skipped)
         events = self._events[: event.sequence - 1]
-        if problem := wrong_look(self._reader, learner, events, event):
+        if problem := wrong_look(self._reader, learner, events, event, (before, stored)):
             self._find(event.sequence, "stopping", problem)
         news = News.since(self._reader, now, before.event)
         skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
