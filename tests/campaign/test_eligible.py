@@ -128,3 +128,30 @@ def test_bad_declarations_are_refused_at_create(store, changes, said):
     with pytest.raises(InvalidSpecError) as caught:
         created(store, **{"eligible": {"call": "may_phone"}, **changes})
     assert said in " ".join(str(caught.value).split())
+
+
+def test_findings_are_of_those_who_may_get_both(store):
+    campaign = created(store, control="none")
+    for wave, (start, count) in enumerate([(0, 300), (300, 200)], start=1):
+        table = campaign.assign(people(count, start=start)).table
+        campaign.record(outcomes(table, seed=wave))
+        campaign.close()
+    found = campaign.findings()
+    everybody = pl.concat([people(300), people(200, start=300)])
+    for lift, column, effect in zip(found.lifts, (1, 2), (0.5, 1.0), strict=True):
+        assert lift.among == pytest.approx(allowed(everybody)[:, column].mean())
+        assert lift.interval.known
+        assert abs(lift.interval.estimate - effect) < 5 * lift.interval.error
+    assert "who may get both" in str(found)
+    assert found.run.over_random.known
+    assert not found.run.over_actions["call"].known
+
+
+@pytest.mark.parametrize("rule", ["obrien-fleming", "pocock"])
+def test_a_stopping_rule_looks_at_those_who_may_get_both(store, rule):
+    campaign = created(store, control="none", stopping={"rule": rule})
+    table = campaign.assign(people(300)).table
+    campaign.record(outcomes(table, seed=1))
+    closed = campaign.close()
+    assert {one.action for one in closed.stopping.actions} == {"mail", "call"}
+    assert campaign.verify().sound

@@ -27,7 +27,7 @@ from seqbatch.inference.intervals import Interval
 from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.naive import naive_lift
 from seqbatch.inference.next_rule import NextRule, judge_next_rule
-from seqbatch.inference.partitions import Declared, Split
+from seqbatch.inference.partitions import Declared, Eligible, Split
 from seqbatch.inference.planned_precision import detectable_lift, planned_error
 from seqbatch.inference.pooling import Pooled, pool, pool_by_size
 from seqbatch.inference.rows import Rows
@@ -41,6 +41,7 @@ __all__ = [
     "Coefficients",
     "Declared",
     "Drift",
+    "Eligible",
     "Evaluation",
     "FoundSplits",
     "Gain",

@@ -118,14 +118,14 @@ def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
 
     s_i = mu_pi - mu_0 + (e_i/(p q)) (1{A_i = pi(x_i)} - 1{A_i = 0}), which is 0 where pi is 0.
     """
-    places, wanted = np.arange(rows.count), rule.actions(rows.features)
+    places, wanted = np.arange(rows.count), rule.actions(rows.features, rows.eligible)
     predicted, p = rule.predictions(rows.features), rows.probabilities
     residuals = rows.outcomes - predicted[places, rows.actions]
     corrections = np.where(rows.returned, residuals, 0.0) * inverse_weights(rows, summary.returned)
     signs = (rows.actions == wanted).astype(float) - (rows.actions == 0)
     scores = predicted[places, wanted] - predicted[:, 0] + corrections * signs
     chances = np.minimum(p[places, wanted], p[:, 0])
-    supported = (chances >= LEAST_PROBABILITY) | (wanted == 0)
+    supported = (chances >= LEAST_PROBABILITY) | ((wanted == 0) & (p[:, 0] > 0))
     costs = np.zeros(rows.count)
     costly = supported & (wanted != 0)
     costs[costly] = 1 / p[places, wanted][costly] + 1 / p[costly, 0]

@@ -17,12 +17,16 @@ from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
+from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.campaign.tables.ids import id_columns
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.inference import Rows
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.inference import Eligible, Lift, Mean, Rows
+from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.moments import Moments
+from seqbatch.inference.partitions import Partition
+from seqbatch.inference.summary import Segment
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
 KEPT = 32 * 1024**2
@@ -175,7 +179,37 @@ class Logged:
             outcomes=now.spec.reward.sign * now.rewards(values, decided.actions),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
+            eligible=self._eligible(given),
         )
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some units may not get some actions."""
+        return bool(self.now.spec.eligible)
+
+    def partitions(self) -> list[Partition]:
+        """Return what divides units into those that could get the actions of a question."""
+        if not self.restricted:
+            return []
+        places = range(len(self.order))
+        return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
+
+    def segment(self, contrast: Contrast) -> Segment | None:
+        """Return the units that a mean or a lift is asked about; None for all of them."""
+        if not self.restricted:
+            return None
+        match contrast:
+            case Mean(action):
+                return Eligible((action,)), True
+            case Lift(action):
+                return Eligible((0, action)), True
+        return None
+
+    def _eligible(self, given: pa.Table) -> Bools | None:
+        """Return who could get what, by the rules alone: whatever the policy wanted."""
+        names = [self.now.actions[number].name for number in self.order]
+        rules = Eligibility.of(self.now.spec, names)
+        return None if rules is None else rules.mask(given)
 
     def _levels(self, segment: str, given: pa.Table) -> Integers:
         """Return the segments of some units as numbers: their places among `levels`."""

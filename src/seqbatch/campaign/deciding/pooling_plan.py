@@ -15,6 +15,7 @@ from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event
 from seqbatch.inference import PlanOfShares, WaveSummary, plan_of_shares, share_when_assigned
 from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.summary import Segment
 
 #: Where nothing keeps the probabilities of actions up, waves are planned as if this did.
 LEAST = 0.001
@@ -82,7 +83,10 @@ def _wave(created: Situation, then: Situation) -> PlannedWave:
 
 
 def shares_of(
-    contrast: Contrast, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave]
+    contrast: Contrast,
+    summaries: Sequence[WaveSummary],
+    waves: Sequence[PlannedWave],
+    segment: Segment | None = None,
 ) -> tuple[float, ...]:
     """Return the share of each wave for a contrast; they add up to 1 when all waves are in.
 
@@ -92,14 +96,20 @@ def shares_of(
         A mean or a lift.
     summaries, waves
         The waves that count, and what was fixed of each.
+    segment
+        The units that are asked about; None for all of them.
     """
     shares: list[float] = []
     for summary, wave in zip(summaries, waves, strict=True):
         if wave.share is not None:
             shares.append(wave.share)
             continue
-        units = summary.overall.units
-        cost = float(summary.overall.costs[summary.place(contrast)] / units)
+        tally = summary.overall if segment is None else summary.segments.get(segment)
+        if tally is None:
+            shares.append(0.0)
+            continue
+        units = tally.units
+        cost = float(tally.costs[summary.place(contrast)] / units)
         usable = np.isfinite(cost) and sum(shares) < 1 - NOTHING
         shares.append(
             share_when_assigned(

@@ -128,8 +128,9 @@ def look(
     earlier = kept.summaries if kept is not None else ()
     contrasts = looked_at(len(data.order))
     new = data.each_wave[len(earlier) :]
-    summaries = summarise(new, contrasts=contrasts, earlier=earlier)
-    sums = None if data.clustered else KeptSums(data.columns, summaries)
+    summaries = summarise(new, contrasts=contrasts, partitions=data.partitions(), earlier=earlier)
+    whole = not (data.clustered or data.restricted)
+    sums = KeptSums(data.columns, summaries) if whole else None
     # While all outcomes are equal there is no look, and nothing is spent.
     taken = None if summaries[-1].evidence.all_equal else _seen(data, summaries, events)
     return taken, sums
@@ -163,8 +164,9 @@ class _Asked:
         before: Sequence[LookTaken],
     ) -> "_Asked | None":
         contrast = Lift(place)
-        shares = shares_of(contrast, summaries, waves)
-        pooled = pool(summaries, contrast, shares)
+        segment = data.segment(contrast)
+        shares = shares_of(contrast, summaries, waves, segment)
+        pooled = pool(summaries, contrast, shares, segment=segment)
         if not pooled.known or not pooled.error:
             return None
         at = dict(zip(data.waves, information(shares), strict=True))

@@ -113,7 +113,7 @@ def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[tuple[WaveS
     place = {number: place for place, number in enumerate(data.order)}
     among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
     contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
-    partitions = [Declared(name) for name in data.segments]
+    partitions = [*(Declared(name) for name in data.segments), *data.partitions()]
     made = summarise(data.each_wave, contrasts=contrasts, partitions=partitions)
     if not _missing_by_features(made):
         return made, "by action"

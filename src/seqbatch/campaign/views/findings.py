@@ -56,6 +56,9 @@ class Answer:
         Of a lift: the difference in means that most tools print, which is not valid.
     waves
         The waves that could be used, each for itself.
+    among
+        The share of units that could get the action, and of a lift the control too: the answer is
+        about these alone.
     same_p, by_size
         The p-value of "the same in all waves", and the average by the waves' sizes, to be shown
         where that is small.
@@ -66,6 +69,7 @@ class Answer:
     waves: tuple[WaveAnswer, ...]
     together: Interval | None = None
     naive: Interval | None = None
+    among: float = 1.0
     same_p: float = 1.0
     by_size: float = float("nan")
 

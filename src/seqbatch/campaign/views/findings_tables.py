@@ -50,7 +50,13 @@ def _lifts(found: "Findings") -> Table:
         rows.append([*row, p_text(lift.interval.p_value)])
     extra = ("all together from", "to together") if wider else ()
     columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
-    return Table(f"What each action brings over {found.control}", columns, rows, words=("action",))
+    title = f"What each action brings over {found.control}"
+    if any(lift.among < 1 for lift in found.lifts):
+        # Lifts of different people are not to be compared with each other.
+        columns = (*columns, f"of all {found.measure.of}s")
+        shares = [percent(round(lift.among, 3)) for lift in found.lifts]
+        rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    return Table(title, columns, rows, words=("action",))
 
 
 def _means(found: "Findings") -> Table:
@@ -58,6 +64,8 @@ def _means(found: "Findings") -> Table:
         [mean.action, *found.measure.cells(mean.interval), len(mean.waves)] for mean in found.means
     ]
     title = "The mean outcome if everybody got it"
+    if any(mean.among < 1 for mean in found.means):
+        title = "The mean outcome if everybody who may get it did"
     return Table(title, ("action", *_columns(found), "waves"), rows, words=("action",))
 
 

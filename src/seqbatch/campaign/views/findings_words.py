@@ -42,7 +42,7 @@ def _headline(found: "Findings") -> str:
     best = found.best
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
-    lead = compared(found, best.action, around(best))
+    lead = compared(found, best.action, around(best)) + among(found, best)
     run = found.run
     if run is None or not run.over_random.known:
         return f"{lead}."
@@ -81,7 +81,15 @@ def _gain(found: "Findings", gain: Interval) -> str:
 def _also(found: "Findings", lift: "Answer") -> str:
     if not lift.interval.known:
         return f"{lift.action} cannot be compared: {lift.interval.note}"
-    return f"{compared(found, lift.action, around(lift))}."
+    return f"{compared(found, lift.action, around(lift))}{among(found, lift)}."
+
+
+def among(found: "Findings", lift: "Answer") -> str:
+    """Say of whom a lift is, where that is not everybody."""
+    if lift.among == 1:
+        return ""
+    who = f"the {percent(round(lift.among, 3))} of {found.measure.of}s who may get both"
+    return f", among {who}"
 
 
 def _rule(found: "Findings") -> list[str]:

@@ -60,7 +60,7 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
         ]
     if best.action in found.barred:
         return _barred(found, best, keep)
-    who = f"every {found.measure.of}"
+    who = f"every {found.measure.of}{'' if best.among == 1 else ' who may get it'}"
     single = f"Give {best.action} to {who}." if ended else (
         f"So far {best.action} for {who} looks best.")  # fmt: skip
     return [single, *_finer(found)]
@@ -113,6 +113,9 @@ def expected(found: "Findings") -> str:
         f"for everybody ({measure.between(gain)}, approximate, by the last wave alone)"
     )
     best = best_given(found)
+    if best is not None and best.among < 1:
+        # It is nobody's choice to give it to everybody.
+        return f"{lead}."
     if best is None or says(found, around(best)) != "better":
         return f"{lead}.{'' if clear(gain) else f' {_not_shown(found.control)}'}"
     # The single action is uncertain, too: its interval must be left behind as well.
