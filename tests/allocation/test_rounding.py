@@ -123,7 +123,9 @@ def test_the_order_of_rows_does_not_matter():
 
 
 def test_probabilities_are_multiples_that_sum_to_one_exactly():
-    table = np.array([[0.1, 0.2, 0.7], [1e-300, 1.0, 0.0], [1 / 3, 1 / 3, 1 / 3], [0, 1 - 1e-16, 0]])
+    table = np.array(
+        [[0.1, 0.2, 0.7], [1e-300, 1.0, 0.0], [1 / 3, 1 / 3, 1 / 3], [0, 1 - 1e-16, 0]]
+    )
     drawn = rounded(table, key=1)
     whole = drawn.probabilities * 2.0**52
     assert (whole == np.rint(whole)).all()

@@ -5,6 +5,8 @@ counts those in which an action got more or fewer units than its expectation all
 stratum, or a unit got what it had no probability of.
 """
 
+# ruff: noqa: NPY002, numba has one generator of its own inside compiled loops
+
 import sys
 
 import numpy as np

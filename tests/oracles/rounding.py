@@ -73,24 +73,33 @@ def rounding(weights, lots, strata, choose):
 def law(weights, lots, strata):
     """Return the probability of every outcome, exactly, by taking both branches of each choice."""
     found = {}
-    script, again = [], True
-    while again:
-        taken, chance = [], Fraction(1)
-
-        def choose(up, down):
-            nonlocal chance
-            upwards = script[len(taken)] if len(taken) < len(script) else True
-            taken.append(upwards)
-            chance *= Fraction(down if upwards else up, up + down)
-            return upwards
-
-        actions = rounding(weights, lots, strata, choose)
-        found[actions] = found.get(actions, Fraction(0)) + chance
-        while taken and not taken[-1]:
-            taken.pop()
-        again = bool(taken)
-        script = [*taken[:-1], False]
+    script = []
+    while script is not None:
+        branch = Branch(script)
+        actions = rounding(weights, lots, strata, branch)
+        found[actions] = found.get(actions, Fraction(0)) + branch.chance
+        script = branch.following()
     return found
+
+
+class Branch:
+    """One way through all choices: as the script says, and upwards where it has ended."""
+
+    def __init__(self, script):
+        self.script, self.taken, self.chance = script, [], Fraction(1)
+
+    def __call__(self, up, down):
+        place = len(self.taken)
+        upwards = self.script[place] if place < len(self.script) else True
+        self.taken.append(upwards)
+        self.chance *= Fraction(down if upwards else up, up + down)
+        return upwards
+
+    def following(self):
+        """Return the script of the next way, or None after the last."""
+        while self.taken and not self.taken[-1]:
+            self.taken.pop()
+        return [*self.taken[:-1], False] if self.taken else None
 
 
 def chooser(key):
