@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from seqbatch.allocation.exact import ONE, Columns, sums
 from seqbatch.allocation.limits import SLACK, Bounds, Limits, cheapest_counts, check_feasible
-from seqbatch.allocation.prices import Dual, cooled
+from seqbatch.allocation.prices import CERTAIN, Dual, cooled
 from seqbatch.allocation.rounding import as_floats, whole_parts
 from seqbatch.core import arguments, kernels
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
@@ -152,12 +152,13 @@ class _Task:
         rest, may = self._rest(bounds)
         check_feasible(rest, may, self.weights)
         if scores is None:
-            dual, point = tilting(self.table, self.weights, may, rest)
+            dual, tilt = tilting(self.table, self.weights, may, rest)
+            point = tilt
         else:
-            dual, point = pricing(scores, self.weights, may, rest)
+            point, warm = pricing(scores, self.weights, may, rest)
+            dual, tilt = sharing(warm, point)
         whole = np.empty(self.table.shape, dtype=np.int64)
-        prices = dual.prices(point)
-        kernels.tilted(dual.scores, self.weights, prices, dual.temperature, self.floor, whole)
+        kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
         if not Columns(whole, self.floor, may).repair(bounds):
             raise InvalidArgumentError("limits", "possible to keep exactly", f"{self.bounds}")
         return whole, np.append(point[:-1], point[-1] / dual.unit)
@@ -179,7 +180,7 @@ class _Task:
         rest, may = self._rest(replace(self.bounds, least=low, most=high))
         counts = cheapest_counts(rest, may, self.weights) + self.floor.sum(axis=0)
         found = np.rint(counts)
-        if (np.abs(found - counts) > 1e-6).any():
+        if (np.abs(found - counts) > 1e-3).any():
             raise InvalidArgumentError(
                 "budget",
                 "such that whole counts between those expected can keep it",
@@ -189,8 +190,8 @@ class _Task:
         return replace(self.bounds, least=found, most=found, budget=np.inf)
 
 
-def pricing(scores: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:
-    """Return the prices of the transportation problem, at the last temperature."""
+def pricing(scores: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Floats, Dual]:
+    """Return the prices of the transportation problem, and the dual at the last temperature."""
     # Only differences within a row matter; the largest at 0 keeps their last bits.
     known = np.where(may, scores, -np.inf)
     known -= known.max(axis=1, keepdims=True)
@@ -200,12 +201,31 @@ def pricing(scores: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tupl
     ladder = [scale * COOLING**-step for step in range(steps + 1)]
     point, start = np.zeros(scores.shape[1] + 1), 0
     if len(scores) > 2 * SAMPLE:
-        stride = len(scores) // SAMPLE
+        stride, start = len(scores) // SAMPLE, 4
         part = Dual(known[::stride], weights[::stride] * stride, bounds)
-        start = 4
         point = cooled(part, ladder[:start], point, TOLERANCE)
     dual = Dual(known, weights, bounds)
-    return dual, cooled(dual, ladder[start:], point, TOLERANCE)
+    return cooled(dual, ladder[start:], point, TOLERANCE), dual
+
+
+def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
+    """Tilt the shares at the last temperature so that they fill the limits that bind.
+
+    Prices have too few bits to do so: their last one is worth 1e-7 temperatures. Tilts start at 0.
+    """
+    shares = cold.scores
+    shares -= cold.prices(point)
+    shares /= cold.temperature
+    shares -= shares.max(axis=1, keepdims=True)
+    shares[shares < -CERTAIN] = -np.inf
+    least, most = cold.bounds.least, cold.bounds.most
+    binding = replace(
+        cold.bounds,
+        least=np.where(point[:-1] > 0, most, least),
+        most=np.where(point[:-1] < 0, least, most),
+    )
+    dual = Dual(shares, cold.weights, binding)
+    return dual, cooled(dual, [1.0], np.zeros_like(point), TOLERANCE)
 
 
 def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:

@@ -128,25 +128,30 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     set of actions, are all that is needed.
     """
     patterns, masses = _patterns(eligible, weights)
-    for members in _sets(eligible.shape[1]):
-        outside = ~members
-        confined = float(masses[~patterns[:, outside].any(axis=1)].sum())
-        reached = float(masses[patterns[:, members].any(axis=1)].sum())
-        room, need = float(bounds.most[members].sum()), float(bounds.least[members].sum())
-        named = ", ".join(map(str, np.flatnonzero(members)))
-        slack = SLACK * (1 + confined + reached)
-        if confined > room + slack:
-            raise InvalidArgumentError(
-                "at_most",
-                f"at least {confined:g} over actions {named}, for the units that may get no other",
-                f"{room:g}",
-            )
-        if need > reached + slack:
-            raise InvalidArgumentError(
-                "at_least",
-                f"at most {reached:g} over actions {named}, the units that may get them",
-                f"{need:g}",
-            )
+    sets = _sets(eligible.shape[1])
+    # Who may get some action outside of a set, and who may get one inside, as products of masks.
+    outward = patterns.astype(np.float32) @ (~sets).T.astype(np.float32) > 0
+    inward = patterns.astype(np.float32) @ sets.T.astype(np.float32) > 0
+    confined, reached = masses @ ~outward, masses @ inward
+    room = np.where(sets, bounds.most, 0).sum(axis=1)
+    need = np.where(sets, bounds.least, 0).sum(axis=1)
+    slack = SLACK * (1 + masses.sum())
+    worst = int((confined - room).argmax())
+    if confined[worst] > room[worst] + slack:
+        raise InvalidArgumentError(
+            "at_most",
+            f"at least {confined[worst]:g} over actions {_named(sets[worst])}, for the units that "
+            "may get no other",
+            f"{room[worst]:g}",
+        )
+    worst = int((need - reached).argmax())
+    if need[worst] > reached[worst] + slack:
+        raise InvalidArgumentError(
+            "at_least",
+            f"at most {reached[worst]:g} over actions {_named(sets[worst])}, the units that may "
+            "get them",
+            f"{need[worst]:g}",
+        )
     if np.isfinite(bounds.budget):
         cheapest = float(bounds.costs @ _cheapest(bounds, patterns, masses))
         if cheapest > bounds.budget + SLACK * (1 + abs(cheapest)):
@@ -155,6 +160,10 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
                 f"at least {cheapest:g}, what the cheapest assignment within the limits costs",
                 f"{bounds.budget:g}",
             )
+
+
+def _named(members: Bools) -> str:
+    return ", ".join(map(str, np.flatnonzero(members)))
 
 
 def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:
