@@ -15,6 +15,7 @@ from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
+from seqbatch.campaign.steps.unmasking import unmask
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.finding_out import findings
@@ -99,10 +100,23 @@ class Campaign:
         spec: str | Path | Mapping[str, Any] | Spec | Prepared,
         *,
         store: Store,
+        key: str | Path | None = None,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
         """Begin a campaign: a TOML file, the same as plain values, or what was checked already.
+
+        Parameters
+        ----------
+        spec
+            What is declared.
+        store
+            Where the campaign is kept.
+        key
+            The file that the key of a masked campaign is written to, and nowhere else: which code
+            stands for which action.
+        who, clock
+            Who signs, and what time it is.
 
         Raises
         ------
@@ -113,7 +127,7 @@ class Campaign:
         """
         prepared = spec if isinstance(spec, Prepared) else prepare(spec)
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
-        create(store, campaign._logbook, prepared)
+        create(store, campaign._logbook, prepared, key=key)
         return campaign
 
     @classmethod
@@ -493,6 +507,11 @@ class Campaign:
     def go_on(self, *, reason: str) -> Event:
         """Go on although the rule declared in `[stopping]` says to stop."""
         return go_on(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def unmask(self, key: str | Path, *, reason: str) -> Event:
+        """Bring back the key of a masked campaign: its actions have their names from then on."""
+        return unmask(self.store, self.name, self._logbook, key=key, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:

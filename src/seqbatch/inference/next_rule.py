@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Bools, Integers
+from seqbatch.core.arrays import Integers
 from seqbatch.display import Table, shown
 from seqbatch.inference.intervals import Interval, interval_table, unknown
 from seqbatch.inference.model import Evidence
@@ -85,7 +85,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
     judged = reduce(
         _Judged.merge,
         (
-            _judge(_some(rows, folds == fold), rule, summary)
+            _judge(rows.some(folds == fold), rule, summary)
             for rows, folds in _in_folds(last)
             for fold, rule in enumerate(rules)
         ),
@@ -169,15 +169,5 @@ def _other_folds(wave: Wave, everything: Evidence) -> list[Evidence]:
     inside = [zero] * FOLDS
     for rows, folds in _in_folds(wave):
         for fold in range(FOLDS):
-            inside[fold] = inside[fold].with_rows(_some(rows, folds == fold))
+            inside[fold] = inside[fold].with_rows(rows.some(folds == fold))
     return [everything.without(fold) for fold in inside]
-
-
-def _some(rows: Rows, among: Bools) -> Rows:
-    return Rows(
-        rows.features[among],
-        rows.actions[among],
-        rows.probabilities[among],
-        rows.outcomes[among],
-        None if rows.clusters is None else rows.clusters[among],
-    )

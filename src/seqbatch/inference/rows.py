@@ -77,6 +77,17 @@ class Rows:
                 _require(name, f"one value for each of {len(x)} units", fits, column.shape)
         return cls(x, taken, p, y, shared, named)
 
+    def some(self, among: Bools | slice) -> "Rows":
+        """Return some of the units, in the same order."""
+        return Rows(
+            self.features[among],
+            self.actions[among],
+            self.probabilities[among],
+            self.outcomes[among],
+            None if self.clusters is None else self.clusters[among],
+            {name: levels[among] for name, levels in self.groups.items()},
+        )
+
     @property
     def count(self) -> int:
         """How many units."""

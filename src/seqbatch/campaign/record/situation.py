@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.design.masking import unmasked
 from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
@@ -69,6 +70,13 @@ class Situation:
     stop
         What the declared rule said when the last wave was closed, where that is to stop and nobody
         has decided to go on.
+    in_wave, in_all
+        How many units of the open wave, and of all waves, got each action so far.
+    key, unmasked
+        The fingerprint of a masked campaign's key, "" where it never was masked; and whether the
+        key was brought back.
+    prices
+        What the newest assignment of the open wave says of its limits; empty where there were none.
     """
 
     spec: Spec
@@ -94,11 +102,21 @@ class Situation:
     observed: int = 0
     listed: str = ""
     stop: str = ""
+    in_wave: dict[str, int] = field(default_factory=dict)
+    in_all: dict[str, int] = field(default_factory=dict)
+    prices: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    unmasked: bool = False
 
     @property
     def name(self) -> str:
         """The campaign's name."""
         return self.spec.name
+
+    @property
+    def masked(self) -> bool:
+        """Whether the actions are codes."""
+        return bool(self.key) and not self.unmasked
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -172,7 +190,8 @@ class Situation:
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
         learned = None if wave == 1 else self.learned
-        return Encoder.of(self.spec, actions=self.actions, learned=learned)
+        given = [self.actions[number].name for number in self.active]
+        return Encoder.of(self.spec, actions=self.actions, learned=learned, given=given)
 
     def problem(self) -> Problem:
         """Return what the policy is told."""
@@ -267,6 +286,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         absent=spec.reward.absent,
         wait=spec.reward.after,
         listed=payload.get("file", ""),
+        key=payload.get("key", ""),
     )
 
 
@@ -277,7 +297,16 @@ def _after(now: Situation, event: Event) -> Situation:
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
             listed = payload.get("file", "") if event.counts["left_over"] else ""
-            return replace(now, units=tuple(units), clipped=_clipped(now, event), listed=listed)
+            more = event.counts["actions"]
+            return replace(
+                now,
+                units=tuple(units),
+                clipped=_clipped(now, event),
+                listed=listed,
+                in_wave=_more(now.in_wave, more),
+                in_all=_more(now.in_all, more),
+                prices=payload.get("limits", {}),
+            )
         case "record":
             return replace(
                 now,
@@ -296,9 +325,13 @@ def _after(now: Situation, event: Event) -> Situation:
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
                 observed=0,
+                in_wave={},
+                prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
             )
+        case "unmask":
+            return _unmasked(now, payload["codes"], payload["control"])
         case "continue":
             return replace(now, stop="")
         case "amend":
@@ -308,10 +341,27 @@ def _after(now: Situation, event: Event) -> Situation:
     return now
 
 
+def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
+    """Return the situation with the actions' names in place of their codes."""
+    spec = unmasked(now.spec, codes, control)
+    return replace(
+        now,
+        spec=spec,
+        actions=spec.actions,
+        in_wave={codes[code]: count for code, count in now.in_wave.items()},
+        in_all={codes[code]: count for code, count in now.in_all.items()},
+        unmasked=True,
+    )
+
+
 def _clipped(now: Situation, event: Event) -> dict[str, int]:
     """Return how many values of each column were clipped, those of one more event among them."""
-    more = event.counts.get("clipped", {})
-    return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
+    return _more(now.clipped, event.counts.get("clipped", {}))
+
+
+def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Return counts with some more added to them."""
+    return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
 
 
 def _stop(look: dict[str, Any] | None) -> str:

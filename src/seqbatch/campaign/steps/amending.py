@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
+from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import Measured, check_absent, waiting
@@ -226,6 +227,7 @@ class Amending:
         if count < 2:
             raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
         require_room(after)
+        require_possible(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
         # A policy without exploration would never try an action of which it knows nothing.
@@ -260,6 +262,11 @@ def amend(
     declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
+        if actions and current(change).masked:
+            raise InvalidArgumentError(
+                "add", "left out while the campaign is masked", ", ".join(a.name for a in actions),
+                "A new action would be known by its name. Unmask the campaign first.",
+            )  # fmt: skip
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
             force=force, absent=declared, reward_format=reward_format,

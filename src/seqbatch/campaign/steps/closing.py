@@ -10,7 +10,6 @@ import numpy as np
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
 from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
-from seqbatch.campaign.deciding.logged import logged
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated
@@ -260,12 +259,9 @@ class Closing:
         absent = self._keep_absent(gone)
         everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
         state = closed(learner, before, change, everyone)
-        stopping = None
-        if now.spec.stopping.rule != "none":
-            stopping = look(logged(change, learner, closing=True), change.events())
-        saved = StateRecord(
-            event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
-        )
+        stopping, kept = look(change, learner, change.events(), record)
+        content = pack_state(state, None if kept is None else kept.arrays)
+        saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
         saved = sealed(change.name, saved)
         change.add_state(saved)
         return self._logbook.write(

@@ -34,10 +34,15 @@ def outcomes(of: Material) -> Section:
         f"{words}, with {percent(found.level)} intervals: {'; '.join(b.words for b in bars)}.",
         f"{words[0].upper()}{words[1:]}, with {percent(found.level)} intervals.",
     )
-    costs = "What actions cost is part of all numbers." if measure.costs else ""
     parts: list[Part] = [picture] if bars else []
-    return Section("outcomes", title, [*parts, *([costs] if costs else []),
-                                       *placed(found)["outcomes"]])  # fmt: skip
+    if measure.costs:
+        parts.append("What actions cost is part of all numbers.")
+    if len(found.waves) > 1 and found.lifts:
+        parts.append(
+            "What an action brings over another is averaged over the waves by itself: it need not "
+            "be exactly the difference of two means."
+        )
+    return Section("outcomes", title, [*parts, *placed(found)["outcomes"]])
 
 
 def value(of: Material) -> Section:
@@ -64,7 +69,7 @@ def _against_plan(of: Material) -> list[Part]:
     gain = run.over_random
     planned, most = promised(of.plan)
     least = "" if most is None else (
-        f" No way of running these waves could have expected more than "
+        f" If that were so, no way of running these waves could have expected more than "
         f"{number(measure.scale * most, 2)}, by the lower bound on what must be lost.")  # fmt: skip
     sign = 1 if measure.direction == "max" else -1
     seen = Interval(about="", estimate=sign * gain.estimate, error=gain.error, df=gain.df,
@@ -73,11 +78,10 @@ def _against_plan(of: Material) -> list[Part]:
     effect, noise = of.plan.model.scenarios[0]
     return [
         f"Against the plan, in {measure.head} over assigning everybody at random: planned "
-        f"{number(measure.scale * planned, 2)}, measured "
-        f"{measure.number(seen.estimate, seen.error)} ({measure.between(seen)}).{least} The plan "
+        f"{number(measure.scale * planned, 2)}, measured {measure.signed(seen)}. The plan "
         f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
-        f"one, and noise of {number(measure.scale * noise, 2)}; where the truth is another, so is "
-        "what can be gained."
+        f"one, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth is another, "
+        "so is what can be gained."
     ]
 
 
@@ -104,7 +108,7 @@ def metrics(of: Material) -> Section:
     columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
     broken = violations(of.status.metrics)
     guarded = any(row.guardrail is not None for row in of.status.metrics)
-    kept = ["Every guardrail was kept."] if guarded and not broken else []
+    kept = ["Every mean is within its guardrail."] if guarded and not broken else []
     return Section("metrics", "Guardrails and other metrics", [
         *([Items(broken)] if broken else kept),
         "Plain means of what was recorded: they watch for harm, and are no comparison of actions.",
