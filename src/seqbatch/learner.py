@@ -6,13 +6,13 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.allocation import Limits
 from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
@@ -21,8 +21,10 @@ from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
-from seqbatch.policies.capacity import limits_of, within
 from seqbatch.policies.choosing import require_eligible
+
+if TYPE_CHECKING:
+    from seqbatch.allocation import Limits
 
 FORMAT = 1
 #: The learner's place in a seed's tree.
@@ -187,7 +189,7 @@ class Learner:
         contexts: ArrayLike,
         *,
         eligible: ArrayLike | None = None,
-        capacity: Limits | Mapping[int, int] | None = None,
+        capacity: "Limits | Mapping[int, int] | None" = None,
     ) -> Decision:
         """Decide for some units of the open batch, however many are there.
 
@@ -230,10 +232,18 @@ class Learner:
         >>> bool(2 <= decision.prices[1] <= 5)
         True
         """
-        limits = None if capacity is None else limits_of(capacity, self.problem.actions)
-        return self._assign(Contexts.of(contexts, self.problem, eligible=eligible), limits)
+        checked = Contexts.of(contexts, self.problem, eligible=eligible)
+        if capacity is None:
+            return self._assign(checked)
+        # Brought in when first needed, as the rooms of the library are.
+        from seqbatch.policies.capacity import limits_of, within
 
-    def _assign(self, checked: Contexts, limits: Limits | None = None) -> Decision:
+        limits = limits_of(capacity, self.problem.actions)
+        return self._assign(checked, partial(within, limits=limits, eligible=checked.eligible))
+
+    def _assign(
+        self, checked: Contexts, limited: Callable[..., Decision] | None = None
+    ) -> Decision:
         if self.finished:
             raise BatchRuleError(
                 f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
@@ -250,8 +260,8 @@ class Learner:
         def decide(draws: Floats) -> tuple[Decision, _Pending]:
             made = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(made, checked)
-            if limits is not None:
-                made = within(made, limits, eligible=checked.eligible, key=draws.tobytes())
+            if limited is not None:
+                made = limited(made, key=draws.tobytes())
             vectors = checked.chosen(made.actions)
             # Copies, because the decision is the caller's to change.
             return made, _Pending(vectors, made.actions.copy(), made.groups.copy())

@@ -9,7 +9,9 @@ from seqbatch.allocation import Limits
 from seqbatch.checks.policies import own_policies
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies import (
+    BPE,
     RBGL,
+    SBPE,
     SBUCB,
     FixedAction,
     LinUCB,
@@ -18,6 +20,7 @@ from seqbatch.policies import (
     ThompsonSampling,
     UniformRandom,
 )
+from seqbatch.policies.capacity import preferred
 from tests.policies.test_eligible import restricted
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
@@ -109,15 +112,29 @@ def test_a_fixed_action_keeps_as_many_units_as_it_may():
     assert counts.tolist() == [0, 30, 10]
 
 
-def test_what_nobody_knows_is_left_to_the_units_that_limits_move():
+@pytest.mark.parametrize("kind", [RBGL, SBPE, BPE])
+def test_what_nobody_knows_is_taken_only_as_far_as_limits_demand(kind):
     """Where rewards are negative, an unknown action's estimate of 0 is above all others."""
-    made = learner(RBGL(unknown="avoid"))
-    made.assign(contexts(), eligible=np.tile([True, True, False], (40, 1)), capacity={0: 20})
+    made = learner(kind(unknown="avoid"))
+    made.assign(np.ones((40, 2)), eligible=np.tile([True, True, False], (40, 1)), capacity={0: 20})
     made.observe(np.full(40, -5.0))
-    assert np.bincount(made.assign(np.ones((20, 2)), capacity={0: 0}).actions).tolist() == [0, 20]
-    decision = made.assign(np.ones((20, 2)), capacity={1: 15})
-    assert (decision.scores[:, 2] > decision.scores[:, 1]).all()
-    assert np.bincount(decision.actions)[1] == 15
+    assert np.bincount(made.assign(np.ones((10, 2)), capacity={2: 9}).actions, minlength=3)[2] == 0
+    decision = made.assign(np.ones((30, 2)), capacity={0: 10, 1: 15})
+    assert (decision.scores[:, 2] > decision.scores[:, :2].max(axis=1)).all()
+    assert np.bincount(decision.actions).tolist() == [10, 15, 5]
+
+
+def test_rows_of_worth_depend_on_their_own_unit_alone():
+    random = np.random.default_rng(0)
+    scores, actions = random.standard_normal((9, 3)), random.integers(0, 3, 9)
+    candidates = random.random((9, 3)) < 0.5
+    candidates[np.arange(9), actions] = True
+    together = preferred(scores, actions, candidates)
+    alone = [preferred(scores[[t]], actions[[t]], candidates[[t]])[0] for t in range(9)]
+    assert np.array_equal(together, alone)
+    assert (together.argmax(axis=1) == actions).all()
+    for row, mine in zip(together, candidates, strict=True):
+        assert mine.all() or row[~mine].max() < row[mine].min()
 
 
 def test_the_uniform_policy_stays_as_even_as_limits_allow():

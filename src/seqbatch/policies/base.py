@@ -56,6 +56,9 @@ class Decision:
         SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
     rules
         SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
+    candidates
+        Which actions the choice was among, shape (n, K), where the policy passed some over that the
+        unit may get: eliminated ones, or those without outcomes. None elsewhere.
     prices
         What one more unit of each action would be worth under limits, in units of scores, shape
         (K,); None without limits, and where the policy draws actions at random.
@@ -69,6 +72,7 @@ class Decision:
     groups: Integers
     stages: Integers | None = None
     rules: NDArray[np.str_] | None = None
+    candidates: Bools | None = None
     prices: Floats | None = None
 
     def __len__(self) -> int:
@@ -202,6 +206,7 @@ class BasePolicy:
             groups=groups,
             stages=ranking.stages,
             rules=ranking.rules,
+            candidates=self.candidates(state, contexts, ranking),
         )
 
     def learn(self, state: State, feedback: Feedback) -> State:
@@ -268,6 +273,15 @@ class BasePolicy:
         """Score every action: by estimated means."""
         means = contexts.means(state.estimates[0].theta)
         return Ranking(scores=means, means=means)
+
+    def candidates(
+        self,
+        state: State,  # noqa: ARG002
+        contexts: Contexts,  # noqa: ARG002
+        ranking: Ranking,
+    ) -> Bools | None:
+        """Say which actions the choice is among, None where it is all that a unit may get."""
+        return None if ranking.criterion is None else ranking.criterion > -np.inf
 
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
@@ -369,20 +383,26 @@ class GreedyPolicy(LinearPolicy):
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Choose the highest estimated mean, among the actions that there is evidence of."""
+        familiar = self.candidates(state, contexts, ranking)
+        if familiar is None:
+            return super().prefer(state, contexts, ranking, draws)
+        lost: Bools = (familiar & self.known(state)).sum(axis=1) == 0
+        blind, shares = uniformly(len(contexts), state.problem.actions, draws, familiar)
+        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
+        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
+
+    def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
+        """Say which actions there is evidence of, or all of a unit's where there is of none."""
         known = self.known(state)
         # A shared model knows every action or none, and before the first outcomes all are alike.
         alike = state.problem.models == 1 or state.batch == 1 or known.all()
         if self.unknown == "zero" or alike:
-            return super().prefer(state, contexts, ranking, draws)
+            return super().candidates(state, contexts, ranking)
         eligible = contexts.eligible
         if eligible is None:
             eligible = np.ones_like(ranking.scores, dtype=np.bool_)
         familiar = eligible & known
-        lost: Bools = familiar.sum(axis=1) == 0
-        blind, shares = uniformly(len(contexts), len(known), draws, eligible)
-        familiar[lost] = eligible[lost]
-        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
-        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
+        return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:

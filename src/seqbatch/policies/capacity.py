@@ -12,7 +12,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import Decision
 
 #: How much less than the policy's own choice an action is worth that scores no less, as a part of
-#: the mean spread of a unit's scores.
+#: the spread of the unit's scores.
 MARGIN = 1e-6
 
 
@@ -37,7 +37,7 @@ def within(
     """
     if not len(decision):
         return decision
-    worth = preferred(decision.scores, decision.actions)
+    worth = preferred(decision.scores, decision.actions, decision.candidates)
     table = limited(worth, decision.probabilities, limits, eligible=eligible)
     drawn = rounded(table.probabilities, key=key)
     prices = table.prices if table.prices_in == "score" else None
@@ -67,21 +67,27 @@ def limits_of(capacity: Limits | Mapping[int, int], actions: int) -> Limits:
     return Limits(at_most=most)
 
 
-def preferred(scores: Floats, actions: Integers) -> Floats:
+def preferred(scores: Floats, actions: Integers, candidates: Bools | None = None) -> Floats:
     """Return scores by which nobody would rather get another action than the one chosen.
 
     A policy may choose by more than its scores: it eliminates actions, avoids those without
     outcomes, or plays one whatever they say. Limits then move the units for whom it costs least,
-    and nobody without need.
+    nobody without need, and to actions that the policy passed over last. Each unit's row depends
+    on that unit alone.
 
-    >>> preferred(np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), np.array([0, 1])).round(3)
-    array([[3., 2., 1.],
-           [2., 2., 1.]])
+    >>> scores = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    >>> passed = np.array([[True, True, True], [True, True, True], [False, True, True]])
+    >>> preferred(scores, np.array([0, 1, 1]), passed).round(3)
+    array([[ 3.,  2.,  1.],
+           [ 2.,  2.,  1.],
+           [-1.,  2.,  1.]])
     """
     units = np.arange(len(scores))
     own = scores[units, actions][:, None]
-    spread = float((scores.max(axis=1) - scores.min(axis=1)).mean())
-    margin = MARGIN * spread if spread > 0 else 1.0
-    worth = np.where(scores >= own, own - margin, scores)
+    spread = scores.max(axis=1, keepdims=True) - scores.min(axis=1, keepdims=True)
+    scale = np.where(spread > 0, spread, np.maximum(np.abs(own), 1.0))
+    worth = np.where(scores >= own, own - MARGIN * scale, scores)
+    if candidates is not None:
+        worth = np.where(candidates, worth, worth.min(axis=1, keepdims=True) - scale)
     worth[units, actions] = own[:, 0]
     return worth
