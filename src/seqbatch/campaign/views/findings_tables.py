@@ -147,7 +147,7 @@ def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
 
 def _drift(found: "Findings") -> Table:
     rows = [
-        [one.about, *_statistic(one.kind, number(one.statistic, 2)), p_text(one.p)]
+        [one.about, *_statistic(one.kind, number(one.statistic, 3)), p_text(one.p)]
         for one in found.drift
     ]
     columns = ("about", "chi-square", "largest shift (sd)", "p (Holm)")
