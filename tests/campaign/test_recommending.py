@@ -194,8 +194,8 @@ def test_many_missing_outcomes_are_said_at_once(shop, store):
 
 
 def test_shifts_of_features_are_not_called_what_they_are_not(store):
-    campaign = Campaign.create({**SPEC, "name": "shift", "metrics": [], "stopping": {}, "features": {
-        "numeric": {"age": "raw"}}}, store=store)  # fmt: skip
+    changes = {"metrics": [], "stopping": {}, "features": {"numeric": {"age": "raw"}}}
+    campaign = Campaign.create({**SPEC, "name": "shift", **changes}, store=store)
     for wave, mean in enumerate((40.0, 45.0)):
         random = np.random.default_rng(wave)
         given = pl.DataFrame({"customer": [f"{wave}-{n}" for n in range(600)],
