@@ -68,7 +68,7 @@ def _rule(found: "Findings") -> Table:
     if found.rule is None:
         return Table("", (), [])
     rows = [[name, f"{share:.1%}"] for name, share in found.rule.shares.items()]
-    title = f"The rule to run next ({found.rule.supported:.1%} of units support it)"
+    title = f"The rule to run next ({found.rule.supported:.1%} of units had a chance of it)"
     return Table(title, ("action", "share of units"), rows, words=("action",))
 
 
