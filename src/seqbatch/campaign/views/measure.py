@@ -1,7 +1,6 @@
 """What a campaign's numbers are measured in, and how many digits of them are shown."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 
@@ -85,18 +84,13 @@ class Measure:
         if ends[0] >= 0:
             low, high = (self.number(end, interval.error) for end in ends)
             return f"{percent(interval.level)} interval {low} to {high}"
-        sizes = self._sizes(ends, interval.error)
-        low, high = (
-            f"{size} {self.way(side * end)}" for size, end in zip(sizes, ends, strict=True)
-        )
+        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"
 
-    def _sizes(self, ends: Sequence[float], error: float) -> list[str]:
-        """Return ends on both sides of 0 without their signs; neither is rounded to 0."""
-        sizes = [self.number(abs(end), error) for end in ends]
-        if any(float(size.replace(",", "")) == 0 for size in sizes):
-            return [self.number(abs(end), error, digits=2) for end in ends]
-        return sizes
+    def _size(self, end: float, error: float) -> str:
+        """Return an end on one side of 0 without its sign, and not rounded to 0."""
+        sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
+        return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
 
     def signed(self, interval: Interval) -> str:
         """Return a number with its interval and their signs: "-1.6 (95% interval -3.0 to -0.1)"."""

@@ -165,7 +165,8 @@ def stopping(of: Material) -> Section:
             "After a wave each action's lead over the one it is compared with is divided by its "
             "standard error. Beyond the boundary the lead is shown; boundaries are such that all "
             "looks together err as seldom as declared. A repeated interval allows for that: all of "
-            "an action's, at every look, hold together as often as declared."
+            "an action's, at every look, hold together as often as declared. Intervals of lifts on "
+            "the first screen allow for the looks, too; all others are for a single look."
         )
         parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
     elif found.rule != "none":

@@ -123,7 +123,8 @@ def cautions(found: Findings) -> list[str]:
     if gone > MUCH_MISSING:
         said.append(
             f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers are about "
-            "everybody only if who is missing has nothing to do with what the outcome would be."
+            "everybody only if who is missing has nothing to do with what the outcome would be"
+            f"{', beyond what the features tell' if found.missing == 'by features' else ''}."
         )
     if moved:
         said.append(

@@ -10,6 +10,7 @@ from seqbatch.campaign.views.reporting.placed import placed
 from seqbatch.campaign.views.words import absences, clipped_text, measured, violations
 from seqbatch.display import Table, counted, number
 from seqbatch.inference import Interval
+from seqbatch.inference.pooling import ENOUGH
 from seqbatch.planning import Plan
 
 
@@ -42,7 +43,13 @@ def outcomes(of: Material) -> Section:
             "What an action brings over another is averaged over the waves by itself: it need not "
             "be exactly the difference of two means."
         )
-    return Section("outcomes", title, [*parts, *placed(found)["outcomes"]])
+    parts += placed(found)["outcomes"]
+    if found.means:
+        parts.append(
+            "Effective outcomes are how many outcomes of the action a wave is worth, had they been "
+            f"given evenly; with fewer than {ENOUGH} it has not been shown that intervals hold."
+        )
+    return Section("outcomes", title, parts)
 
 
 def value(of: Material) -> Section:
