@@ -1,7 +1,7 @@
 """Logs read by the programs they are exported for, where these are installed.
 
 Neither is among the project's requirements: Open Bandit Pipeline brings PyTorch along. In an
-environment of your own, `pip install vowpalwabbit obp` and run this file.
+environment of your own, `pip install vowpalwabbit obp==0.4.1` and run this file.
 """
 
 import numpy as np
