@@ -21,6 +21,7 @@ from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.finding_out import findings
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.next_step import Step, next_step
+from seqbatch.campaign.views.protocol import write_protocol
 from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
@@ -264,6 +265,25 @@ class Campaign:
         out = Path(out)
         made = require_report(out, store=self.store, force=force, file_format=file_format)
         return write_report(self.store, self.name, out, file_format=made, at_event=at_event)
+
+    @naming_damage
+    def protocol(
+        self, out: str | Path, *, file_format: str | None = None, force: bool = False
+    ) -> Path:
+        """Write what was declared before the first unit, for a committee to read; return the file.
+
+        Parameters
+        ----------
+        out
+            The file: .html (a page that opens and prints without a network), .md or .json.
+        file_format
+            "html", "md" or "json", where the file's name does not say it.
+        force
+            Overwrite a file that is there.
+        """
+        out = Path(out)
+        made = require_report(out, store=self.store, force=force, file_format=file_format)
+        return write_protocol(self.store, self.name, out, file_format=made)
 
     @naming_damage
     def export(

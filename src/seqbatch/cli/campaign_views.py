@@ -262,3 +262,29 @@ def report(
         say_files([file])
         if file.suffix == ".html":
             say(f"Open {file} in a browser.")
+
+
+@app.command()
+def protocol(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")],
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="html, md or json (default: by the file's ending)."),
+    ] = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write what was declared before the first unit, in words that a committee reads.
+
+    Example: seqbatch campaign protocol trial --out protocol.html
+    """
+    with opened(name, store, None, as_json) as campaign:
+        file = campaign.protocol(out, file_format=file_format, force=force)
+    if as_json:
+        dump({"files": [str(file)]})
+    else:
+        say_files([file])
+        if file.suffix == ".html":
+            say(f"Open {file} in a browser.")

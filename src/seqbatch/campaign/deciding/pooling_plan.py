@@ -46,14 +46,24 @@ class PlannedWave:
 def planned(then: Situation) -> PlanOfShares:
     """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
+    uniform, floor = kept_up(then)
+    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
+    return plan_of_shares(then.sizes, actions=actions, randomised=uniform, floor=floor, policy=kind)
+
+
+def kept_up(then: Situation) -> tuple[float, float]:
+    """Return the share of units assigned uniformly, and the floor for all others, in later waves.
+
+    Where neither is declared, what inference plans with in their place.
+    """
+    actions = max(len(then.active), 2)
     uniform, floor = then.spec.randomised, then.floor
     if then.policy["kind"] == "UniformRandom":
         uniform = 1.0
     uniform += (1 - uniform) * float(then.policy.get("epsilon", 0.0))
     if uniform / actions + (1 - uniform) * floor < LEAST:
-        uniform, floor = 0.0, LEAST
-    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
-    return plan_of_shares(then.sizes, actions=actions, randomised=uniform, floor=floor, policy=kind)
+        return 0.0, LEAST
+    return uniform, floor
 
 
 def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
