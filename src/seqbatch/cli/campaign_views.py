@@ -50,6 +50,7 @@ def status(
 def findings(
     name: Name,
     level: Annotated[float, typer.Option(help="The coverage of the intervals.")] = 0.95,
+    at_event: AtEvent = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +59,7 @@ def findings(
     Example: seqbatch campaign findings spring
     """
     with opened(name, store, None, as_json) as campaign:
-        found = campaign.findings(level=level)
+        found = campaign.findings(level=level, at_event=at_event)
     if as_json:
         dump(found.plain())
         return
