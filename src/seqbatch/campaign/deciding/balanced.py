@@ -118,7 +118,7 @@ def _within(
         if (own.sum(axis=0) > np.asarray(limits.at_most)).any():
             return limited(None, table, limits, eligible=said.eligible, order=drawn.lot)
         return limited(
-            said.scores,
+            said.worth,
             said.probabilities,
             limits,
             eligible=said.eligible,

@@ -22,6 +22,7 @@ from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.policies import Policy
+from seqbatch.policies.capacity import preferred
 from seqbatch.policies.choosing import pick, uniformly
 
 #: Units scored together: under a shared model a unit has a vector for each action.
@@ -38,6 +39,9 @@ class Weighed:
         The policy's own, shape (n, K).
     scores
         What it compared, shape (n, K).
+    worth
+        What is maximised where limits move units: scores, less where the policy passed an action
+        over, shape (n, K); see :func:`seqbatch.policies.capacity.preferred`.
     groups
         The part of the evidence that each unit's outcome enters, -1 for none, shape (n,).
     eligible
@@ -46,6 +50,7 @@ class Weighed:
 
     probabilities: Floats
     scores: Floats
+    worth: Floats
     groups: Integers
     eligible: Bools | None
 
@@ -77,7 +82,8 @@ def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Dr
         contexts = Contexts(encoder.contexts(own[rows], now.active), problem, allowed)
         places = np.minimum((part.place * size).astype(np.int64), size - 1)
         said = policy.assign(state, contexts, part.choice, places)
-        pieces.append(Weighed(said.probabilities, said.scores, said.groups, allowed))
+        worth = preferred(said.scores, said.actions, said.candidates)
+        pieces.append(Weighed(said.probabilities, said.scores, worth, said.groups, allowed))
     return gathered(pieces)
 
 
@@ -89,6 +95,7 @@ def gathered(pieces: list[Weighed]) -> Weighed:
     return Weighed(
         probabilities=np.concatenate([piece.probabilities for piece in pieces]),
         scores=np.concatenate([piece.scores for piece in pieces]),
+        worth=np.concatenate([piece.worth for piece in pieces]),
         groups=np.concatenate([piece.groups for piece in pieces]),
         eligible=np.concatenate(masks) if masks else None,
     )
