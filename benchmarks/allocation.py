@@ -51,7 +51,8 @@ def _programme(scores: Floats, most: Floats) -> float:
 
 
 def _chosen(scores: Floats) -> Floats:
-    return np.eye(ACTIONS)[scores.argmax(axis=1)]
+    table: Floats = np.eye(ACTIONS)[scores.argmax(axis=1)]
+    return table
 
 
 def main() -> None:

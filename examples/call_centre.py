@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core.arrays import Floats, Integers
@@ -38,7 +39,7 @@ def by_prices(scores: Floats) -> Integers:
 
 def truncated(scores: Floats) -> Integers:
     """Return everyone's best action; where it is full, those who gain least by it get nothing."""
-    actions = scores.argmax(axis=1)
+    actions: Integers = scores.argmax(axis=1)
     for action in np.flatnonzero(np.isfinite(AT_MOST)):
         takers = np.flatnonzero(actions == action)
         ranked = takers[np.argsort(-scores[takers, action], kind="stable")]
@@ -115,7 +116,7 @@ def picture(curves: dict[str, Floats]) -> Any:
         for week, total in enumerate(np.cumsum(weekly).tolist())
     ]
     names = list(curves)
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(pl.DataFrame(rows)).encode(
         x=alt.X("week:Q", title="week", axis=alt.Axis(tickMinStep=1, grid=False)),
         y=alt.Y("earned:Q", title="earned so far, thousand euros more than by doing nothing"),
         color=alt.Color(

@@ -63,6 +63,15 @@ def test_no_pair_within_a_stratum_is_correlated_positively():
                         assert both * ONE * ONE <= weights[i][action] * weights[j][action]
 
 
+def test_balanced_strata_can_force_a_positive_correlation_between_them():
+    half = ONE // 2
+    one, two, three, four = ([half, 0, half], [half, half, 0], [half, half, 0], [half, 0, half])
+    outcomes = law([one, two, three, four], [0, 1, 2, 3], [[0], [0], [1], [1]])
+    # Each stratum has one of action 0 and all have two of each other one: 0 and 2 go together.
+    assert all((actions[0] == 0) == (actions[2] == 0) for actions in outcomes)
+    assert len(outcomes) == 2
+
+
 def test_a_hundred_thousand_draws_have_the_probabilities_that_are_logged():
     random = np.random.default_rng(3)
     table = random.dirichlet(np.ones(3), 12)

@@ -20,6 +20,9 @@ SLACK = 1e-9
 class Limits:
     """Limits on the number of units that get each action, and on what they cost.
 
+    They bind expected counts. A count that is drawn by :func:`~seqbatch.allocation.rounded` is its
+    expectation rounded up or down, and so it keeps every limit that is a whole number.
+
     Parameters
     ----------
     at_most
