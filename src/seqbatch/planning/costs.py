@@ -32,6 +32,7 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         sizes=sizes,
         regret=regret,
         error=error,
+        median=rates.median(rates.regret @ np.array(sizes, dtype=np.float64)),
         of_online=regret / online if online > 0 else math.nan,
         earned=_earned(request, regret),
         best_share=rates.best_units(sizes) / sum(sizes),
@@ -53,7 +54,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         _online_grids(request, [sizes[0] for sizes in batched]),
         key=lambda one: _smooth(request, request.tuning, one)[0],
     )
-    regret, error, best = min(
+    regret, error, best, median = min(
         _smooth(request, request.judging, sizes),
         *(_as_batches(request, one) for one in batched),
     )
@@ -62,6 +63,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         sizes=(),
         regret=regret,
         error=error,
+        median=median,
         of_online=1.0,
         earned=_earned(request, regret),
         best_share=best / request.limits.units,
@@ -71,10 +73,11 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
     )
 
 
-def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions of a grid."""
+def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float, float]:
+    """Return a grid's regret, its error, the number of best actions and the median regret."""
     rates = request.judged(sizes)
-    return *rates.total(sizes), rates.best_units(sizes)
+    median = rates.median(rates.regret @ np.array(sizes, dtype=np.float64))
+    return *rates.total(sizes), rates.best_units(sizes), median
 
 
 def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
@@ -99,8 +102,8 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
     return made
 
 
-def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions, with estimates always up to date.
+def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float, float]:
+    """Return the same as for a grid, with estimates always up to date.
 
     The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
     units in between; the trapezoid rule adds it up.
@@ -117,9 +120,10 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, floa
         return after + uniform * unit[:, 0] * sizes[0]
 
     chance = float(added(rates.blind[None])[0])
-    regret, error = rates.mean(added(rates.regret), chance=chance)
+    lost = added(rates.regret)
+    regret, error = rates.mean(lost, chance=chance)
     missed = float(rates.weight @ added(1 - rates.best) / rates.weight.sum())
-    return regret, error, request.limits.units - missed
+    return regret, error, request.limits.units - missed, rates.median(lost)
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:

@@ -25,6 +25,7 @@ from seqbatch.planning.request import (
     limits_of,
     model_of,
     numbers_of,
+    require_answerable,
 )
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
@@ -163,7 +164,10 @@ def plan(
         sample=features if isinstance(features, Sample) else None,
         law=law,
     )
-    return _adversarial(request) if contexts == "adversarial" else _stochastic(request)
+    if contexts == "adversarial":
+        return _adversarial(request)
+    require_answerable(model)
+    return _stochastic(request)
 
 
 def replan(

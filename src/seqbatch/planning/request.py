@@ -38,8 +38,12 @@ TRIALS = {
     (TUNING, "shared"): (640, 30, 130),
     (TUNING, "block"): (1_950, 20, 130),
     (JUDGING, "shared"): (10_240, 120, 2_000),
-    (JUDGING, "block"): (12_480, 40, 1_000),
+    (JUDGING, "block"): (12_480, 20, 1_000),
 }
+#: Systems of this many multiplications for a batch of one trial take half a minute in all.
+MOST_WORK = 2_000_000
+#: How many points stand for a batch's units.
+POINTS = 512
 #: Where all of a model is one number an action: this over the actions.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
 
@@ -184,6 +188,29 @@ def model_of(
         kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
         rows=None if sample is None else sample.whitened,
     )
+
+
+def require_answerable(model: Model) -> None:
+    """Refuse a model so large that its trials would take longer than anybody waits."""
+    block = model.layout == "block"
+    models = model.actions if block else 1
+    most = int((MOST_WORK / models) ** (1 / 3))
+    if model.dim > most:
+        raise InvalidArgumentError(
+            "features" if block else "dim",
+            f"at most {max(most - block, 0)} with {model.actions} actions",
+            model.dim - block,
+            "A plan for more would take minutes, as its time grows with the cube of their number. "
+            "Plan with as many as possible; with more, first batches must be longer.",
+        )
+    most = MOST_WORK // (POINTS * min(2 * model.actions, model.dim))
+    if block and model.actions > most:
+        raise InvalidArgumentError(
+            "actions",
+            f"at most {most} with {model.dim - 1} features",
+            model.actions,
+            "A plan for more would take minutes.",
+        )
 
 
 def conduct_of(

@@ -5,6 +5,7 @@ on common random numbers, and a trial's regret is a continuous function of the b
 optimiser wants it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -90,7 +91,9 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     return result
 
 
-def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
+def binomials(
+    normals: Floats, number: Floats, share: Floats | float, *, exact: float = MANY
+) -> Floats:
     """Turn standard normals into binomials, by their quantiles.
 
     Where many are expected it is the normal law's quantile, corrected for skewness and rounded.
@@ -103,6 +106,8 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
         How many draws, whole numbers, shape (n,).
     share
         The chance of each, a number or shape (n,).
+    exact
+        Up to which variance the quantiles are exact.
 
     Examples
     --------
@@ -116,7 +121,9 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
     # Nothing is skewed, nor random at all, where the chance is 0 or 1.
     skewed = (variance > 0) * (1 - 2 * share) * (normals**2 - 1) / 6
     result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
-    few = np.flatnonzero((variance > 0) & (variance <= MANY))
+    few = np.flatnonzero((variance > 0) & (variance <= exact))
+    if not len(few):
+        return result
     # Exact quantiles by one table for each law; few laws share all of the draws.
     laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
     order = np.argsort(law.ravel(), kind="stable")
@@ -131,10 +138,15 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
 
 @lru_cache(maxsize=4_096)
 def _distribution(number: int, share: float) -> Floats:
-    """Return the probabilities of at most 0, 1, ... up to one less than `number`."""
+    """Return the probabilities of at most 0, 1, ... up to one less than `number`.
+
+    They end where they are 1 but for rounding.
+    """
     from scipy.special import bdtr
 
-    chances: Floats = bdtr(np.arange(float(number)), number, share)
+    mean = number * share
+    most = min(float(number), math.ceil(mean + 12 * math.sqrt(mean) + 30))
+    chances: Floats = bdtr(np.arange(most), number, share)
     return chances
 
 

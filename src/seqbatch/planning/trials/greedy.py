@@ -104,6 +104,12 @@ class Rates:
             return lost, 0.0
         return lost - chance * self.uniform, chance * self.gain
 
+    def median(self, lost: Floats) -> float:
+        """Return what half of the cases lose less than, given what each trial loses."""
+        order = np.argsort(lost)
+        passed = np.cumsum(self.weight[order])
+        return float(lost[order[np.searchsorted(passed, passed[-1] / 2)]])
+
     def best_units(self, sizes: Sequence[int]) -> float:
         """Return how many units get their best action, on average."""
         units = np.array(sizes, dtype=np.float64)
