@@ -42,7 +42,7 @@ def agreement() -> list[str]:
     """Return one line for each setting: the prediction, and each law's direct simulation."""
     lines = []
     for asked in SETTINGS:
-        made = plan(**asked, max_batches=asked["batches"])
+        made = plan(**asked, effect_spread=1, max_batches=asked["batches"])
         cells = [", ".join(f"{name} {value:,}" for name, value in asked.items())]
         cells.append(f"{made.row.regret:.0f} ± {made.row.error:.0f}")
         for law in COORDINATES:

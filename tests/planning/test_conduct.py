@@ -66,7 +66,10 @@ def test_policies_are_compared_under_the_same_conditions(layout):
 
 
 def test_all_at_random_costs_all_there_is_to_gain():
-    made = plan(units=3_000, actions=2, features=2, effect=0.3, randomised=1.0, max_batches=2)
+    made = plan(
+        units=3_000, actions=2, features=2, effect=0.3, effect_spread=1, randomised=1.0,
+        max_batches=2,
+    )  # fmt: skip
     assert [row.regret for row in (*made.rows, made.online)] == pytest.approx([900.0] * 3)
     assert [row.error for row in made.rows] == [0.0, 0.0]
     assert made.batches == 1
@@ -75,7 +78,8 @@ def test_all_at_random_costs_all_there_is_to_gain():
 
 @pytest.mark.slow
 def test_a_randomised_share_changes_the_sizes():
-    asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
+    asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3,
+             "effect_spread": 1}  # fmt: skip
     bare, mixed, lost = (
         plan(**asked, **more) for more in ({}, {"randomised": 0.9}, {"missing": 0.75})
     )
@@ -90,7 +94,7 @@ def test_a_randomised_share_changes_the_sizes():
 
 @pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
-    asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "max_batches": 3}
+    asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "effect_spread": 1, "max_batches": 3}
     made = plan(**asked, delay=1)
     assert made.rows[1].regret == pytest.approx(5_000 * 0.3)
     assert made.rows[1].error == 0

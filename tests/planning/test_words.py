@@ -13,7 +13,7 @@ from seqbatch.planning.result import Row
 
 def row(batches, regret, cost=math.nan, error=1.0):
     """Return a table's row with what a choice looks at."""
-    rest = dict.fromkeys(("of_online", "earned", "best_share", "lower_bound", "rate"), 0.0)
+    rest = dict.fromkeys(("median", "of_online", "earned", "best_share", "lower_bound", "rate"), 0.0)
     sizes = (10,) * (batches or 0)
     return Row(batches=batches, sizes=sizes, regret=regret, error=error, total_cost=cost, **rest)
 

@@ -37,7 +37,10 @@ class Row:
     sizes
         How many units each batch holds.
     regret, error
-        Expected regret under pure exploitation, and its Monte Carlo standard error.
+        Expected regret under pure exploitation, and its Monte Carlo standard error: the mean over
+        the law of effects and all parameters.
+    median
+        The regret that half of the cases stay below, given effect and parameters.
     of_online
         Regret divided by that of fully online.
     earned
@@ -56,6 +59,7 @@ class Row:
     sizes: tuple[int, ...]
     regret: float
     error: float
+    median: float
     of_online: float
     earned: float
     best_share: float
@@ -227,7 +231,15 @@ class Plan:
             "actions": self.model.actions,
             "layout": self.model.layout,
             "dim": self.model.dim,
-            "scenarios": [{"effect": e, "noise": n} for e, n in self.model.scenarios],
+            "effects": list(self.request.law.guesses),
+            "effect_spread": self.request.law.spread,
+            "effect_stated": self.request.law.stated,
+            "scenarios": [
+                {"effect": effect, "noise": noise, "weight": weight}
+                for (effect, noise), weight in zip(
+                    self.model.scenarios, self.model.weights, strict=True
+                )
+            ],
             "kappa": self.model.kappa,
             "contexts": self.contexts,
             "batches": self.batches,

@@ -56,6 +56,7 @@ def tables(plan: "Plan") -> list[Table]:
     names = {
         "regret": "regret",
         "error": "±",
+        "median": "median",
         "of_online": "times online",
         "earned": "gain earned",
         "best_share": "best action",
@@ -126,10 +127,14 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
         return []
     return [
         Table(
-            "If the true effect differs from the assumed one: regret by grid",
-            ("true / assumed", "this grid", "paper's grid", "best grid"),
+            "If the true effect differs from the guess: regret by grid",
+            ("true / guess", "this grid", "paper's grid", "best grid", "this / best"),
             [
-                (f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best))
+                (
+                    f"{one.factor:g}",
+                    *(number(value) for value in (one.regret, one.paper, one.best)),
+                    times(one.regret / one.best) if one.best else "",
+                )
                 for one in plan.sensitivity
             ],
         )
@@ -207,7 +212,8 @@ def _expectation(plan: "Plan") -> str:
                 "What follows, and the table, is for pure exploitation. "
             )
     text += (
-        f"Expected regret {with_error(row.regret, row.error)}, {times(row.of_online)} times "
+        f"Expected regret {with_error(row.regret, row.error)}{_median(row)}, "
+        f"{times(row.of_online)} times "
         f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
@@ -222,6 +228,13 @@ def _expectation(plan: "Plan") -> str:
     most = plan.rows[-1].batches
     takes = counted(near, "batch") if near else f"more than {most} batches"
     return f"{text} Coming within 10% of the fully online regret takes {takes}."
+
+
+def _median(row: "Row") -> str:
+    """Say what half of the cases lose less than, where the mean does not tell."""
+    if abs(row.median - row.regret) <= 0.1 * row.regret:
+        return ""
+    return f" (half of the cases stay below {number(row.median)})"
 
 
 def _policies(plan: "Plan") -> str:

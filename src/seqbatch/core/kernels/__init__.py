@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
     from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+    from seqbatch.core.kernels.systems import solve_positive
     from seqbatch.core.kernels.tilting import (
         movable,
         move,
@@ -49,6 +50,7 @@ __all__ = [
     "round_table",
     "signed_counts",
     "solve",
+    "solve_positive",
     "split_cells",
     "tilt",
     "tilted",
@@ -56,7 +58,9 @@ __all__ = [
     "whole_sums",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "rounding", "scoring", "tilting")
+FILES = (
+    "batches", "cells", "online", "points", "regression", "rounding", "scoring", "systems", "tilting",
+)  # fmt: skip
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
