@@ -22,11 +22,12 @@ from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.near_ties import with_near_ties
+from seqbatch.planning.trials.posterior import drawn
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: Places in the seed tree that the ensembles do not use.
-PARAMETERS, TIES = 10, 14
+PARAMETERS, TIES, COMMON = 10, 14, 19
 #: Where rows are given: points for each parameter, and at most.
 POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
 
@@ -126,10 +127,12 @@ class Model:
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
         weight = np.ones(trials)
         if self.past is not None:
-            return _posterior(self.past, spread, noise, normals), noise, weight
+            shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
+            given = drawn(self.past, self.spreads(trials), noise, normals, shared)
+            return given, noise, weight
         if self.dim == 1:
-            drawn, weight = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
-            normals = drawn[..., None]
+            closer, weight = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
+            normals = closer[..., None]
         return spread * normals, noise, weight
 
     def _features(self, random: Generator, units: int) -> Floats:
@@ -141,18 +144,6 @@ class Model:
 
     def _vectors(self, random: Generator, units: int) -> Floats:
         return random.standard_normal((units, self.actions, self.dim))
-
-
-def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Floats:
-    """Draw parameters given what is known."""
-    dim = normals.shape[2]
-    level = noise[:, None, None, None]
-    precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
-    mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
-    # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
-    root = np.linalg.cholesky(precision)
-    draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
-    return draws[..., 0]
 
 
 @cache

@@ -25,10 +25,10 @@ from seqbatch.planning.request import (
     model_of,
     numbers_of,
 )
+from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.whitening import whitened
 from seqbatch.policies.base import LinearPolicy
 
 ContextKind = Literal["stochastic", "adversarial"]
@@ -209,33 +209,14 @@ def replan(
             "one for adversarial contexts",
             "There, split what is left into equal batches.",
         )
-    if not isinstance(statistics, Statistics):
-        raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
-    total, model = before.seen + before.units, before.model
+    total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    models = 1 if model.layout == "shared" else model.actions
-    if (statistics.cells, statistics.dim) != (models, model.dim):
-        raise InvalidArgumentError(
-            "statistics",
-            f"of {models} cells and dimension {model.dim}, as the plan's model",
-            f"{statistics.cells} cells and dimension {statistics.dim}",
-        )
+    model = model_given(before.model, statistics, covariance)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
-    request = Request(
-        # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-        model=replace(model, past=whitened(statistics, covariance, model), rows=None),
-        limits=limits,
-        numbers=numbers_of(limits, batches, max_batches),
-        batches=batches,
-        kind="tuned",
-        batch_cost=before.batch_cost,
-        within=before.within,
-        seed=before.seed,
-        sample=before.sample,
-        stated=before.request.stated,
-    )
+    numbers = numbers_of(limits, batches, max_batches)
+    request = request_given(before, model, limits, numbers, batches)
     return _stochastic(request, policy=before.policy)
 
 

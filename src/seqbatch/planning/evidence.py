@@ -1,0 +1,142 @@
+"""What outcomes say of effect and noise: how likely they are under each pair of the two.
+
+The law is that of :mod:`seqbatch.planning.model`, one level up: given the effect, every coordinate
+of an action's parameters is the actions' common part plus N(0, s^2), and rewards scatter by the
+noise. What all actions have in common moves no choice and is no effect, so that the common part is
+left open by a law of its own, far wider than the rewards. All of it is normal: the likelihood has a
+closed form in the sums of the outcomes.
+"""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from seqbatch.core import Statistics
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.model import Model
+
+Scenario = tuple[float, float]
+
+#: One standard deviation of the logarithm: an effect is easily misjudged by this factor.
+MISJUDGED = 4.0
+#: Effects that are tried: as far from the stated one and from that of the default, in such steps.
+REACH, STEP = 128.0, math.sqrt(2.0)
+#: Noise levels that are tried, in standard errors from what the residuals show.
+NOISE_STEPS = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
+#: How many equally plausible scenarios stand for what was learned.
+SCENARIOS = 64
+#: The common part's standard deviation over that of the rewards.
+OPEN = 100.0
+
+
+def common_spread(known: Statistics, model: Model) -> float:
+    """Return the standard deviation of what all actions have in common, 0 in the shared model."""
+    if model.layout == "shared":
+        return 0.0
+    return OPEN * math.sqrt(float(known.squares.sum() / max(known.count.sum(), 1)))
+
+
+def log_evidence(known: Statistics, *, spread: float, noise: float, common: float) -> float:
+    """Return the logarithm of the density of outcomes, on average over all parameters.
+
+    Parameters
+    ----------
+    known
+        The outcomes' sums, one cell per model, in whitened coordinates.
+    spread, noise
+        The standard deviations of parameters around their common part, and of rewards.
+    common
+        That of the common part's coordinates; 0 where there is none.
+    """
+    variance, ratio = noise**2, (noise / spread) ** 2
+    system = known.gram + ratio * np.eye(known.dim)
+    solved = np.linalg.solve(system, np.concatenate([known.gram, known.moment[..., None]], axis=2))
+    explained = float(np.einsum("ai,ai->", known.moment, solved[..., -1]))
+    # ln det (I + G / ratio), action by action.
+    widths = float(np.linalg.slogdet(system)[1].sum()) - known.moment.size * math.log(ratio)
+    count = int(known.count.sum())
+    twice = count * math.log(2 * math.pi * variance) + widths
+    twice += (float(known.squares.sum()) - explained) / variance
+    if common:
+        precision = solved[..., :-1].sum(axis=0) / spread**2
+        pull = solved[..., -1].sum(axis=0) / spread**2
+        opened = precision + np.eye(known.dim) / common**2
+        twice += float(np.linalg.slogdet(opened)[1]) + 2 * known.dim * math.log(common)
+        twice -= float(pull @ np.linalg.solve(opened, pull))
+    return -twice / 2
+
+
+def learned(known: Statistics, model: Model) -> tuple[Scenario, ...]:
+    """Return equally plausible pairs of effect and noise, given the outcomes.
+
+    The prior is log-normal around each of the plan's scenarios. Any first part of the answer stands
+    for all of it.
+    """
+    if not known.squares.sum():
+        # Outcomes that are all alike, as if there were no noise: nothing to judge a size by.
+        return model.scenarios
+    common = common_spread(known, model)
+    pairs = list(product(*_tried(known, model)))
+    logs = np.array(
+        [
+            log_evidence(known, spread=model.spread(effect), noise=noise, common=common)
+            + _log_prior((effect, noise), model.scenarios)
+            for effect, noise in pairs
+        ]
+    )
+    weights = np.exp(logs - logs.max())
+    shares = np.cumsum(weights) / weights.sum()
+    # One in the middle of each of as many parts of equal weight: what weighs next to nothing is
+    # none. Reading the places' bits backwards spreads them.
+    bits = SCENARIOS.bit_length() - 1
+    places = [int(f"{place:0{bits}b}"[::-1], 2) for place in range(SCENARIOS)]
+    found = np.searchsorted(shares, [(place + 0.5) / SCENARIOS for place in places])
+    return tuple(pairs[place] for place in found)
+
+
+def _tried(known: Statistics, model: Model) -> tuple[Floats, Floats]:
+    """Return the effects and the noise levels to try."""
+    noises = _noises(known, model)
+    near = [*(effect for effect, _ in model.scenarios), 0.2 * float(np.median(noises))]
+    low, high = math.log(min(near) / REACH), math.log(max(near) * REACH)
+    steps = math.ceil((high - low) / math.log(STEP))
+    return np.exp(np.linspace(low, high, steps + 1)), noises
+
+
+def _noises(known: Statistics, model: Model) -> Floats:
+    """Return levels around what least squares leaves, or around the stated ones."""
+    freedom, left = 0.0, 0.0
+    for gram, moment, squares, count in zip(
+        known.gram, known.moment, known.squares, known.count, strict=True
+    ):
+        fit, _, rank, _ = np.linalg.lstsq(gram, moment, rcond=1e-10)
+        freedom += max(float(count) - rank, 0.0)
+        left += max(float(squares - moment @ fit), 0.0)
+    steps = np.array(NOISE_STEPS)
+    if freedom and left > 1e-12 * known.squares.sum():
+        return math.sqrt(left / freedom) * np.exp(steps / math.sqrt(2 * freedom))
+    stated = float(np.exp(np.mean([math.log(noise) for _, noise in model.scenarios])))
+    return stated * np.exp(steps)
+
+
+def _log_prior(pair: Scenario, stated: tuple[Scenario, ...]) -> float:
+    """Return the logarithm of the prior's density of ln effect and ln noise, but for a constant."""
+    near = [
+        -sum((math.log(one / other) / math.log(MISJUDGED)) ** 2 for one, other in zip(pair, each))
+        / 2
+        for each in stated
+    ]
+    return float(np.logaddexp.reduce(near))
+
+
+def centred(known: Statistics) -> Statistics:
+    """Return the sums of rewards less their mean, for rows that begin with the constant 1."""
+    mean = float(known.moment[:, 0].sum() / known.count.sum())
+    squares = known.squares - 2 * mean * known.moment[:, 0] + mean**2 * known.count
+    return replace(
+        known,
+        moment=known.moment - mean * known.gram[:, :, 0],
+        squares=np.maximum(squares, 0.0),
+    )

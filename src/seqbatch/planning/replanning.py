@@ -1,0 +1,200 @@
+"""Planning anew: what the outcomes so far say of effect and noise, and the sizes that follow."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seqbatch.core import Statistics, arguments
+from seqbatch.core.arrays import Floats
+from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.best_grids import best_grids
+from seqbatch.planning.evidence import centred, common_spread, learned
+from seqbatch.planning.limits import Limits, Sizes
+from seqbatch.planning.model import Model
+from seqbatch.planning.request import Request, limits_of
+from seqbatch.planning.result import Plan
+from seqbatch.planning.trials.greedy import Past
+from seqbatch.planning.whitening import whitened
+
+#: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
+WORTH, SURE = 0.01, 2.0
+#: The ends of the interval of what is believed.
+LOW, HIGH = 0.05, 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Believed:
+    """A quantity given the outcomes so far: its mean, and an interval of 90%."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> "Believed":
+        """Return what equally plausible values say."""
+        low, high = np.quantile(values, (LOW, HIGH))
+        return cls(mean=float(values.mean()), low=float(low), high=float(high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Sizes for the batches to come, beside those that were planned.
+
+    Parameters
+    ----------
+    seen
+        Units assigned so far.
+    planned, sizes
+        The batches to come, as planned so far and as proposed.
+    regret, error
+        The expected regret of the units to come with the planned sizes, and its standard error.
+    saving, saving_error
+        How much less of it is expected with the proposed sizes.
+    stated_effect, stated_noise
+        What was assumed of effect and noise before.
+    effect, noise
+        What is believed now.
+    """
+
+    seen: int
+    planned: Sizes
+    sizes: Sizes
+    regret: float
+    error: float
+    saving: float
+    saving_error: float
+    stated_effect: float
+    stated_noise: float
+    effect: Believed
+    noise: Believed
+
+    @property
+    def changes(self) -> bool:
+        """Whether other sizes than the planned ones are proposed."""
+        return self.sizes != self.planned
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**asdict(self), "planned": list(self.planned), "sizes": list(self.sizes)}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "Proposal":
+        """Return the proposal of plain values."""
+        return cls(
+            **{
+                **plain,
+                "planned": tuple(plain["planned"]),
+                "sizes": tuple(plain["sizes"]),
+                "effect": Believed(**plain["effect"]),
+                "noise": Believed(**plain["noise"]),
+            }
+        )
+
+
+def propose(
+    before: Plan,
+    *,
+    seen: int,
+    statistics: Statistics,
+    sizes: Sequence[int],
+    covariance: ArrayLike | None = None,
+    min_batch: int = 1,
+    max_batch: int | None = None,
+) -> Proposal:
+    """Propose sizes for the batches to come: as many as planned, for as many units.
+
+    Parameters
+    ----------
+    before
+        The plan that the experiment started with.
+    seen, statistics, covariance
+        As for :func:`~seqbatch.planning.replan`.
+    sizes
+        Of the batches to come, as planned so far. They stay unless others are clearly better.
+    min_batch, max_batch
+        The least and the most units of a batch.
+    """
+    planned = tuple(arguments.integer("sizes", size) for size in sizes)
+    if not planned:
+        raise InvalidGridError("sizes", "those of at least one batch to come", "none")
+    limits = limits_of(sum(planned), min_batch, max_batch, None, None)
+    if not limits.allows(len(planned)):
+        # Sizes that a person declared may break limits that nobody declared for them.
+        limits = limits_of(sum(planned), 1, None, None, None)
+    model = model_given(before.model, statistics, covariance)
+    request = request_given(
+        before, model, replace(limits, seen=seen), [len(planned)], batches=len(planned)
+    )
+    found = best_grids(request)[len(planned)] if len(planned) > 1 else planned
+    regret, error = request.judged(planned).total(planned)
+    saving, saving_error = _saving(request, planned, found)
+    if saving < max(WORTH * regret, SURE * saving_error):
+        found, saving, saving_error = planned, 0.0, 0.0
+    stated = before.model.scenarios
+    return Proposal(
+        seen=seen,
+        planned=planned,
+        sizes=found,
+        regret=regret,
+        error=error,
+        saving=saving,
+        saving_error=saving_error,
+        stated_effect=before.model.effect,
+        stated_noise=float(np.mean([noise for _, noise in stated])),
+        effect=Believed.of(request.judged(planned).uniform),
+        noise=Believed.of(np.array([noise for _, noise in model.scenarios])),
+    )
+
+
+def _saving(request: Request, planned: Sizes, found: Sizes) -> tuple[float, float]:
+    """Return how much less is lost, and its standard error, trial by trial."""
+    if found == planned:
+        return 0.0, 0.0
+    lost = [
+        request.judged(sizes).weight * (request.judged(sizes).regret @ np.array(sizes, float))
+        for sizes in (planned, found)
+    ]
+    less = lost[0] - lost[1]
+    return float(less.mean()), float(less.std(ddof=1)) / math.sqrt(len(less))
+
+
+def model_given(model: Model, statistics: Statistics, covariance: ArrayLike | None) -> Model:
+    """Return the model after the outcomes so far: effect, noise and parameters learned."""
+    if not isinstance(statistics, Statistics):
+        raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
+    models = 1 if model.layout == "shared" else model.actions
+    if (statistics.cells, statistics.dim) != (models, model.dim):
+        raise InvalidArgumentError(
+            "statistics",
+            f"of {models} cells and dimension {model.dim}, as the plan's model",
+            f"{statistics.cells} cells and dimension {statistics.dim}",
+        )
+    known = whitened(statistics, covariance, model)
+    if model.layout == "block":
+        known = centred(known)
+    past = Past(known.gram, known.moment, common_spread(known, model))
+    # The data's own coordinates are not the sample's, whose rows cannot be used in them.
+    return replace(model, scenarios=learned(known, model), past=past, rows=None)
+
+
+def request_given(
+    before: Plan, model: Model, limits: Limits, numbers: Sequence[int], batches: int | None
+) -> Request:
+    """Return the request for what is left of an experiment, all else as in the earlier plan."""
+    return Request(
+        model=model,
+        limits=limits,
+        numbers=numbers,
+        batches=batches,
+        kind="tuned",
+        batch_cost=before.batch_cost,
+        within=before.within,
+        seed=before.seed,
+        sample=before.sample,
+        stated=before.request.stated,
+    )
