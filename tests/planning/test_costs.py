@@ -52,6 +52,15 @@ def test_trials_count_by_their_weights():
     assert rates.best_units([5, 5]) == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
 
 
+def test_differences_between_scenarios_are_no_chance():
+    """Two trials of each of two scenarios: only what differs within one is chance."""
+    regret = np.array([[1.0, 0.0], [101.0, 0.0], [3.0, 0.0], [105.0, 0.0]])
+    mean, error = told(regret, regret, strata=2).total([1, 0])
+    assert mean == pytest.approx(52.5)
+    # Variances of 2 and 8, each in a mean of two trials; half of each mean counts.
+    assert error == pytest.approx(math.sqrt((2 / 2 + 8 / 2) / 4))
+
+
 def test_a_row_by_hand():
     judging = Told([[1.0, 0.5], [3.0, 0.1]], best=[[0.25, 0.5], [0.25, 0.9]])
     limits = Limits(units=50, seen=100)

@@ -168,7 +168,8 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.
-        error = float(totals.std(ddof=1)) / math.sqrt(len(totals))
+        spread = totals.reshape(-1, request.judging.strata).std(axis=0, ddof=1)
+        error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
     if model.dim < 2:
         return 0.0
@@ -183,7 +184,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         )
         for e, noise in model.scenarios
     ]
-    return float(np.mean(bounds))
+    return model.mean(bounds)
 
 
 def _rate(request: Request, batches: int | None) -> float:

@@ -26,7 +26,7 @@ REACH, STEP = 128.0, math.sqrt(2.0)
 #: Noise levels that are tried, in standard errors from what the residuals show.
 NOISE_STEPS = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
 #: How many equally plausible scenarios stand for what was learned.
-SCENARIOS = 64
+SCENARIOS = 32
 #: The common part's standard deviation over that of the rewards.
 OPEN = 100.0
 

@@ -6,6 +6,8 @@ units and parameters. Before anything is known a control is like a random action
 number is the gain over control.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
@@ -16,13 +18,14 @@ from numpy.random import Generator, SeedSequence
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.near_ties import with_near_ties
-from seqbatch.planning.trials.posterior import drawn
+from seqbatch.planning.trials.posterior import parameters_given
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
@@ -46,7 +49,9 @@ class Model:
     dim
         The length of one parameter vector: d, or 1 + p.
     scenarios
-        Pairs of effect and noise, all equally plausible.
+        Pairs of effect and noise.
+    weights
+        How likely each scenario is; they add up to 1. The default is equally likely ones.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
@@ -62,15 +67,29 @@ class Model:
     actions: int
     dim: int
     scenarios: tuple[tuple[float, float], ...]
+    weights: tuple[float, ...] = ()
     kappa: float = 1.0
     rows: Floats | None = None
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
 
+    def __post_init__(self) -> None:
+        """Give every scenario a weight."""
+        number = len(self.scenarios)
+        object.__setattr__(self, "weights", self.weights or (1 / number,) * number)
+        if len(self.weights) != number or not math.isclose(sum(self.weights), 1.0):
+            raise InvalidArgumentError(
+                "weights", f"one for each of {number} scenarios, 1 together", self.weights
+            )
+
     @property
     def effect(self) -> float:
         """The mean effect over the scenarios."""
-        return float(np.mean([effect for effect, _ in self.scenarios]))
+        return self.mean([effect for effect, _ in self.scenarios])
+
+    def mean(self, values: Sequence[float]) -> float:
+        """Return the mean over the scenarios of one value for each."""
+        return float(np.dot(self.weights, values))
 
     def spread(self, effect: float) -> float:
         """Return s, the standard deviation of every coordinate, for a mean gain of `effect`."""
@@ -78,37 +97,50 @@ class Model:
         return effect / (theory.expected_maximum(self.actions) * length)
 
     def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
-        """Return trials whose parameters are drawn from the law, scenario by scenario."""
+        """Return trials whose parameters are drawn from the law, scenario by scenario.
+
+        Every scenario has as many trials, at least two; `trials` is rounded up accordingly.
+        """
+        number = len(self.scenarios)
+        trials = number * max(2, -(-trials // number))
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
         made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(
-                theta[:, 0], self.actions, noise, Draws(place), self.past, self.conduct
-            )
+                theta[:, 0], self.actions, noise, Draws(place), self.past, self.conduct,
+                weight=weight, strata=number,
+            )  # fmt: skip
         else:
             # Without features all points are one.
             used = points if self.dim > 1 else 1
             if self.rows is not None:
                 used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
             made = BlockEnsemble(
-                theta, noise, Draws(place), used, self.past, self.conduct, rows=self.rows
-            )
+                theta, noise, Draws(place), used, self.past, self.conduct,
+                weight=weight, rows=self.rows, strata=number,
+            )  # fmt: skip
         if self.past is not None:
             return made
         # The trials' gain, which grows with the parameters, becomes the stated one exactly.
-        gain = float((weight * made.rates([1]).uniform).mean())
-        scale = self.effect / gain
-        scaled = replace(made, theta=made.theta * scale, gain=self.effect, weight=weight)
-        return replace(scaled, scale=scale) if isinstance(scaled, BlockEnsemble) else scaled
+        counted = weight * made.rates([1]).uniform
+        gains = counted.reshape(-1, number).mean(axis=0) / (number * np.array(self.weights))
+        scale = np.resize(np.array([effect for effect, _ in self.scenarios]) / gains, trials)
+        if isinstance(made, BlockEnsemble):
+            theta = made.theta * scale[:, None, None]
+            return replace(made, theta=theta, gain=self.effect, scale=scale)
+        return replace(made, theta=made.theta * scale[:, None], gain=self.effect)
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
-        effects = [effect for effect, _ in self.scenarios]
-        return np.array([self.spread(effects[t % len(effects)]) for t in range(trials)])
+        return np.resize([self.spread(effect) for effect, _ in self.scenarios], trials)
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
-        """Return trials to run any policy on, with normal contexts or the given rows."""
+        """Return trials to run any policy on, with normal contexts or the given rows.
+
+        Every scenario has as many; `trials` is rounded up accordingly.
+        """
+        trials = len(self.scenarios) * -(-trials // len(self.scenarios))
         theta, noise, weight = self._parameters(trials, SeedSequence(seed))
         contexts = self._features if self.layout == "block" else self._vectors
         return [
@@ -121,18 +153,18 @@ class Model:
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats, Floats]:
         """Return parameters (trials, models, dim), noise levels and weights (trials,)."""
         models = 1 if self.layout == "shared" else self.actions
-        levels = [noise for _, noise in self.scenarios]
-        noise = np.array([levels[t % len(levels)] for t in range(trials)])
+        noise = np.resize([level for _, level in self.scenarios], trials)
         spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
-        weight = np.ones(trials)
+        # One scenario after the other; a trial counts for its scenario's probability.
+        weight = np.resize(len(self.weights) * np.array(self.weights), trials)
         if self.past is not None:
             shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
-            given = drawn(self.past, self.spreads(trials), noise, normals, shared)
-            return given, noise, weight
+            theta = parameters_given(self.past, self.spreads(trials), noise, normals, shared)
+            return theta, noise, weight
         if self.dim == 1:
-            closer, weight = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
-            normals = closer[..., None]
+            drawn, counts = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
+            normals, weight = drawn[..., None], weight * counts
         return spread * normals, noise, weight
 
     def _features(self, random: Generator, units: int) -> Floats:

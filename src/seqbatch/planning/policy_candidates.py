@@ -82,7 +82,7 @@ def ucb(model: Model, units: int) -> SBUCB:
 
 
 def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
-    effect, noise = (float(np.mean(column)) for column in zip(*model.scenarios, strict=True))
+    effect, noise = (model.mean(column) for column in zip(*model.scenarios, strict=True))
     # With the true prior's precision: what a user who believes the stated effect would set.
     precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
     thompson = ThompsonSampling(

@@ -135,7 +135,6 @@ def propose(
     saving, saving_error = _saving(request, planned, found)
     if saving < max(WORTH * regret, SURE * saving_error):
         found, saving, saving_error = planned, 0.0, 0.0
-    stated = before.model.scenarios
     return Proposal(
         seen=seen,
         planned=planned,
@@ -145,7 +144,7 @@ def propose(
         saving=saving,
         saving_error=saving_error,
         stated_effect=before.model.effect,
-        stated_noise=float(np.mean([noise for _, noise in stated])),
+        stated_noise=before.model.mean([noise for _, noise in before.model.scenarios]),
         effect=Believed.of(request.judged(planned).uniform),
         noise=Believed.of(np.array([noise for _, noise in model.scenarios])),
     )
@@ -179,7 +178,7 @@ def model_given(model: Model, statistics: Statistics, covariance: ArrayLike | No
         known = centred(known)
     past = Past(known.gram, known.moment, common_spread(known, model))
     # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-    return replace(model, scenarios=learned(known, model), past=past, rows=None)
+    return replace(model, scenarios=learned(known, model), weights=(), past=past, rows=None)
 
 
 def request_given(

@@ -96,7 +96,8 @@ class Request:
         """What a perfect assignment gains over a random one, in total, given what is known."""
         if self.model.past is None:
             return self.limits.units * self.model.effect
-        return self.limits.units * float(self.judging.rates([1]).uniform.mean())
+        rates = self.judging.rates([1])
+        return self.limits.units * float((rates.weight * rates.uniform).mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]

@@ -61,7 +61,9 @@ class BlockEnsemble:
     rows
         Whitened rows of features to take units from, shape (n, p); None draws normals.
     scale
-        By how much the parameters were scaled since they were drawn.
+        By how much the parameters were scaled since they were drawn, shape (trials,) or one number.
+    strata
+        How many scenarios the trials are of, one after the other.
 
     Examples
     --------
@@ -81,7 +83,8 @@ class BlockEnsemble:
     gain: float | None = None
     weight: Floats | float = 1.0
     rows: Floats | None = None
-    scale: float = 1.0
+    scale: Floats | float = 1.0
+    strata: int = 1
 
     @property
     def trials(self) -> int:

@@ -51,6 +51,8 @@ class Rates:
         The share of each batch that is assigned so, shape (batches,).
     gain
         The mean of `uniform`, where it is known exactly.
+    strata
+        How many scenarios the trials are of, one after the other, as many of each.
     """
 
     regret: Floats
@@ -59,6 +61,7 @@ class Rates:
     uniform: Floats
     blind: Floats
     gain: float | None
+    strata: int = 1
 
     def total(self, sizes: Sequence[int]) -> tuple[float, float]:
         """Return the regret of batches of these sizes, and its standard error.
@@ -83,7 +86,9 @@ class Rates:
             lost, known = lost - chance * self.uniform, chance * self.gain
         weighted = self.weight * lost
         mean = known + float(weighted.mean())
-        error = float(weighted.std(ddof=1)) / math.sqrt(len(weighted))
+        # Each scenario has its share of the trials, so that the differences between are no chance.
+        spread = weighted.reshape(-1, self.strata).std(axis=0, ddof=1)
+        error = math.sqrt(float((spread**2).mean()) / len(weighted))
         return mean, error if error > ROUNDING * abs(mean) else 0.0
 
     def best_units(self, sizes: Sequence[int]) -> float:

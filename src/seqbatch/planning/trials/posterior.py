@@ -6,7 +6,9 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.trials.greedy import Past
 
 
-def drawn(past: Past, spreads: Floats, noises: Floats, normals: Floats, shared: Floats) -> Floats:
+def parameters_given(
+    past: Past, spreads: Floats, noises: Floats, normals: Floats, shared: Floats
+) -> Floats:
     """Draw parameters given what is known, shape (trials, models, dim).
 
     Parameters

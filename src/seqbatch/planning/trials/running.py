@@ -64,6 +64,10 @@ class Greedy(Protocol):
     def weight(self) -> Floats | float:
         """How much each trial counts by the way its parameters were drawn."""
 
+    @property
+    def strata(self) -> int:
+        """How many scenarios the trials are of, one after the other."""
+
     def nothing(self) -> Learned:
         """Return the sums of no outcomes."""
 
@@ -113,4 +117,5 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         uniform=by_chance.regret,
         blind=blind,
         gain=trials.gain,
+        strata=trials.strata,
     )

@@ -48,6 +48,8 @@ class SharedEnsemble:
         The mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
+    strata
+        How many scenarios the trials are of, one after the other.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class SharedEnsemble:
     conduct: Conduct = field(default_factory=Conduct)
     gain: float | None = None
     weight: Floats | float = 1.0
+    strata: int = 1
 
     @property
     def trials(self) -> int:
