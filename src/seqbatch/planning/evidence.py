@@ -82,7 +82,7 @@ def learned(known: Statistics, model: Model) -> tuple[Scenario, ...]:
     logs = np.array(
         [
             log_evidence(known, spread=model.spread(effect), noise=noise, common=common)
-            + _log_prior((effect, noise), model.scenarios)
+            + _log_prior((effect, noise), model)
             for effect, noise in pairs
         ]
     )
@@ -121,14 +121,10 @@ def _noises(known: Statistics, model: Model) -> Floats:
     return stated * np.exp(steps)
 
 
-def _log_prior(pair: Scenario, stated: tuple[Scenario, ...]) -> float:
+def _log_prior(pair: Scenario, model: Model) -> float:
     """Return the logarithm of the prior's density of ln effect and ln noise, but for a constant."""
-    near = [
-        -sum((math.log(one / other) / math.log(MISJUDGED)) ** 2 for one, other in zip(pair, each))
-        / 2
-        for each in stated
-    ]
-    return float(np.logaddexp.reduce(near))
+    far = np.log(np.array(pair) / np.array(model.scenarios)) / math.log(MISJUDGED)
+    return float(np.logaddexp.reduce(np.log(model.weights) - (far**2).sum(axis=1) / 2))
 
 
 def centred(known: Statistics) -> Statistics:

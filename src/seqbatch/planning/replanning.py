@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,20 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.evidence import centred, common_spread, learned
+from seqbatch.planning.grid_search import tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.model import Model
 from seqbatch.planning.request import Request, limits_of
 from seqbatch.planning.result import Plan
-from seqbatch.planning.trials.greedy import Past
+from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.greedy import Past, Rates
 from seqbatch.planning.whitening import whitened
 
 #: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
 WORTH, SURE = 0.01, 2.0
+#: Shares of the next batch that may be assigned at random, to learn more from it.
+EXPLORED = (0.0, 0.5, 1.0)
 #: The ends of the interval of what is believed.
 LOW, HIGH = 0.05, 0.95
 
@@ -51,6 +55,10 @@ class Proposal:
         Units assigned so far.
     planned, sizes
         The batches to come, as planned so far and as proposed.
+    explored
+        The share of the next batch that is proposed to get a random action, 0 where no more do than
+        was declared: where the first batch taught too little, choices made by it would teach little
+        more.
     regret, error
         The expected regret of the units to come with the planned sizes, and its standard error.
     saving, saving_error
@@ -64,6 +72,7 @@ class Proposal:
     seen: int
     planned: Sizes
     sizes: Sizes
+    explored: float
     regret: float
     error: float
     saving: float
@@ -75,8 +84,8 @@ class Proposal:
 
     @property
     def changes(self) -> bool:
-        """Whether other sizes than the planned ones are proposed."""
-        return self.sizes != self.planned
+        """Whether anything else than what was planned is proposed."""
+        return self.sizes != self.planned or self.explored > 0
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -127,39 +136,81 @@ def propose(
         # Sizes that a person declared may break limits that nobody declared for them.
         limits = limits_of(sum(planned), 1, None, None, None)
     model = model_given(before.model, statistics, covariance)
-    request = request_given(
-        before, model, replace(limits, seen=seen), [len(planned)], batches=len(planned)
-    )
-    found = best_grids(request)[len(planned)] if len(planned) > 1 else planned
-    regret, error = request.judged(planned).total(planned)
-    saving, saving_error = _saving(request, planned, found)
-    if saving < max(WORTH * regret, SURE * saving_error):
-        found, saving, saving_error = planned, 0.0, 0.0
+    number = len(planned)
+    request = request_given(before, model, replace(limits, seen=seen), [number], batches=number)
+    now = Option(request.judging, planned, 0.0)
+    options = [now, *(best_option(request, number, share) for share in _shares(model, number))]
+    best = min(options, key=lambda option: option.regret)
+    saving, saving_error = best.saving(now)
+    if saving < max(WORTH * now.regret, SURE * saving_error):
+        best, saving, saving_error = now, 0.0, 0.0
     return Proposal(
         seen=seen,
         planned=planned,
-        sizes=found,
-        regret=regret,
-        error=error,
+        sizes=best.sizes,
+        explored=best.explored,
+        regret=now.regret,
+        error=now.rates.total(planned)[1],
         saving=saving,
         saving_error=saving_error,
         stated_effect=before.model.effect,
         stated_noise=before.model.mean([noise for _, noise in before.model.scenarios]),
-        effect=Believed.of(request.judged(planned).uniform),
+        effect=Believed.of(now.rates.uniform),
         noise=Believed.of(np.array([noise for _, noise in model.scenarios])),
     )
 
 
-def _saving(request: Request, planned: Sizes, found: Sizes) -> tuple[float, float]:
-    """Return how much less is lost, and its standard error, trial by trial."""
-    if found == planned:
-        return 0.0, 0.0
-    lost = [
-        request.judged(sizes).weight * (request.judged(sizes).regret @ np.array(sizes, float))
-        for sizes in (planned, found)
-    ]
-    less = lost[0] - lost[1]
-    return float(less.mean()), float(less.std(ddof=1)) / math.sqrt(len(less))
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One way to go on: sizes, and how much of the next batch is assigned at random."""
+
+    judging: Trials
+    sizes: Sizes
+    explored: float
+
+    @cached_property
+    def rates(self) -> Rates:
+        """What a unit of each batch costs, in the trials for judging."""
+        return self.judging.rates(self.sizes)
+
+    @property
+    def lost(self) -> Floats:
+        """What is lost in each of the trials."""
+        lost: Floats = self.rates.weight * (self.rates.regret @ np.array(self.sizes, float))
+        return lost
+
+    @property
+    def regret(self) -> float:
+        """What is lost on average."""
+        return float(self.lost.mean())
+
+    def saving(self, other: "Option") -> tuple[float, float]:
+        """Return how much less is lost than by another, and its standard error."""
+        less = other.lost - self.lost
+        return float(less.mean()), float(less.std(ddof=1)) / math.sqrt(len(less))
+
+
+def _shares(model: Model, number: int) -> list[float]:
+    """Return the shares of the next batch to try; what the last batch teaches is used by nobody."""
+    if number == 1:
+        return []
+    return [share for share in EXPLORED if not share or share > model.conduct.chance]
+
+
+def best_option(request: Request, number: int, share: float) -> Option:
+    """Return the best sizes with a share of the next batch assigned at random.
+
+    The trials differ in that share alone: their draws are the same.
+    """
+    conduct = replace(request.model.conduct, explored=share)
+    tuning = replace(request.tuning, conduct=conduct)
+    sizes, _ = tune(
+        lambda wanted: tuning.rates(wanted).total(wanted)[0],
+        request.limits,
+        number,
+        least=request.least_first,
+    )
+    return Option(replace(request.judging, conduct=conduct), sizes, share)
 
 
 def model_given(model: Model, statistics: Statistics, covariance: ArrayLike | None) -> Model:
