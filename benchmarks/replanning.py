@@ -109,7 +109,7 @@ def replanned(
     stated: Plan, known: Statistics, seen: int, sizes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], float]:
     covariance = np.eye(DIM) if known.cells == 1 else None
-    found = propose(stated, seen=seen, statistics=known, sizes=sizes, covariance=covariance)
+    found = propose(stated.model, seen=seen, statistics=known, sizes=sizes, covariance=covariance)
     return found.sizes, found.explored
 
 

@@ -68,17 +68,20 @@ def log_evidence(known: Statistics, *, spread: float, noise: float, common: floa
     return -twice / 2
 
 
-def learned(known: Statistics, model: Model) -> tuple[Scenario, ...]:
+def learned(known: Statistics, model: Model, *, stated: bool = True) -> tuple[Scenario, ...]:
     """Return equally plausible pairs of effect and noise, given the outcomes.
 
-    The prior is log-normal around each of the plan's scenarios. Any first part of the answer stands
-    for all of it.
+    The prior is log-normal around each of the model's scenarios; where nobody stated them, around
+    the noise that the residuals show, and an effect of a fifth of it.
     """
     if not known.squares.sum():
         # Outcomes that are all alike, as if there were no noise: nothing to judge a size by.
         return model.scenarios
-    common = common_spread(known, model)
-    pairs = list(product(*_tried(known, model)))
+    common, noises = common_spread(known, model), _noises(known, model)
+    if not stated:
+        middle = float(np.median(noises))
+        model = replace(model, scenarios=((0.2 * middle, middle),), weights=())
+    pairs = list(product(_effects(model, noises), noises))
     logs = np.array(
         [
             log_evidence(known, spread=model.spread(effect), noise=noise, common=common)
@@ -89,20 +92,17 @@ def learned(known: Statistics, model: Model) -> tuple[Scenario, ...]:
     weights = np.exp(logs - logs.max())
     shares = np.cumsum(weights) / weights.sum()
     # One in the middle of each of as many parts of equal weight: what weighs next to nothing is
-    # none. Reading the places' bits backwards spreads them.
-    bits = SCENARIOS.bit_length() - 1
-    places = [int(f"{place:0{bits}b}"[::-1], 2) for place in range(SCENARIOS)]
-    found = np.searchsorted(shares, [(place + 0.5) / SCENARIOS for place in places])
+    # none.
+    found = np.searchsorted(shares, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
     return tuple(pairs[place] for place in found)
 
 
-def _tried(known: Statistics, model: Model) -> tuple[Floats, Floats]:
-    """Return the effects and the noise levels to try."""
-    noises = _noises(known, model)
+def _effects(model: Model, noises: Floats) -> Floats:
+    """Return the effects to try."""
     near = [*(effect for effect, _ in model.scenarios), 0.2 * float(np.median(noises))]
     low, high = math.log(min(near) / REACH), math.log(max(near) * REACH)
     steps = math.ceil((high - low) / math.log(STEP))
-    return np.exp(np.linspace(low, high, steps + 1)), noises
+    return np.exp(np.linspace(low, high, steps + 1))
 
 
 def _noises(known: Statistics, model: Model) -> Floats:

@@ -212,7 +212,9 @@ def replan(
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    model = model_given(before.model, statistics, covariance)
+    model = model_given(
+        before.model, statistics, covariance, stated=before.request.stated
+    )
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)

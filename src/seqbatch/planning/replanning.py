@@ -23,7 +23,7 @@ from seqbatch.planning.trials.greedy import Past, Rates
 from seqbatch.planning.whitening import whitened
 
 #: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
-WORTH, SURE = 0.01, 2.0
+WORTH, SURE = 0.03, 3.0
 #: Shares of the next batch that may be assigned at random, to learn more from it.
 EXPLORED = (0.0, 0.5, 1.0)
 #: The ends of the interval of what is believed.
@@ -63,8 +63,8 @@ class Proposal:
         The expected regret of the units to come with the planned sizes, and its standard error.
     saving, saving_error
         How much less of it is expected with the proposed sizes.
-    stated_effect, stated_noise
-        What was assumed of effect and noise before.
+    stated_effect
+        What was assumed of the effect before; None where nobody stated it.
     effect, noise
         What is believed now.
     """
@@ -77,8 +77,7 @@ class Proposal:
     error: float
     saving: float
     saving_error: float
-    stated_effect: float
-    stated_noise: float
+    stated_effect: float | None
     effect: Believed
     noise: Believed
 
@@ -106,40 +105,48 @@ class Proposal:
 
 
 def propose(
-    before: Plan,
+    model: Model,
     *,
     seen: int,
     statistics: Statistics,
     sizes: Sequence[int],
     covariance: ArrayLike | None = None,
+    stated: bool = True,
     min_batch: int = 1,
     max_batch: int | None = None,
+    seed: int = 0,
 ) -> Proposal:
     """Propose sizes for the batches to come: as many as planned, for as many units.
 
     Parameters
     ----------
-    before
-        The plan that the experiment started with.
+    model
+        What was assumed before the first outcome: a plan's `model`.
     seen, statistics, covariance
         As for :func:`~seqbatch.planning.replan`.
     sizes
         Of the batches to come, as planned so far. They stay unless others are clearly better.
+    stated
+        Whether anybody stated the model's effect; else it is taken to be of the noise's order.
     min_batch, max_batch
-        The least and the most units of a batch.
+        The least and the most units of a batch; left aside where `sizes` do not keep to them.
+    seed
+        The same seed gives the same proposal.
     """
     planned = tuple(arguments.integer("sizes", size) for size in sizes)
     if not planned:
         raise InvalidGridError("sizes", "those of at least one batch to come", "none")
-    limits = limits_of(sum(planned), min_batch, max_batch, None, None)
-    if not limits.allows(len(planned)):
-        # Sizes that a person declared may break limits that nobody declared for them.
-        limits = limits_of(sum(planned), 1, None, None, None)
-    model = model_given(before.model, statistics, covariance)
-    number = len(planned)
-    request = request_given(before, model, replace(limits, seen=seen), [number], batches=number)
+    number, units = len(planned), sum(planned)
+    limits = limits_of(units, min(min_batch, *planned), max_batch, None, None)
+    if not limits.allows(number):
+        limits = replace(limits, largest=None)
+    after = model_given(model, statistics, covariance, stated=stated)
+    request = Request(
+        model=after, limits=replace(limits, seen=seen), numbers=[number], batches=number,
+        kind="tuned", batch_cost=None, within=0.0, seed=seed, sample=None, stated=stated,
+    )  # fmt: skip
     now = Option(request.judging, planned, 0.0)
-    options = [now, *(best_option(request, number, share) for share in _shares(model, number))]
+    options = [now, *(best_option(request, number, share) for share in _shares(after, number))]
     best = min(options, key=lambda option: option.regret)
     saving, saving_error = best.saving(now)
     if saving < max(WORTH * now.regret, SURE * saving_error):
@@ -153,10 +160,9 @@ def propose(
         error=now.rates.total(planned)[1],
         saving=saving,
         saving_error=saving_error,
-        stated_effect=before.model.effect,
-        stated_noise=before.model.mean([noise for _, noise in before.model.scenarios]),
+        stated_effect=model.effect if stated else None,
         effect=Believed.of(now.rates.uniform),
-        noise=Believed.of(np.array([noise for _, noise in model.scenarios])),
+        noise=Believed.of(np.array([noise for _, noise in after.scenarios])),
     )
 
 
@@ -213,7 +219,9 @@ def best_option(request: Request, number: int, share: float) -> Option:
     return Option(replace(request.judging, conduct=conduct), sizes, share)
 
 
-def model_given(model: Model, statistics: Statistics, covariance: ArrayLike | None) -> Model:
+def model_given(
+    model: Model, statistics: Statistics, covariance: ArrayLike | None, *, stated: bool = True
+) -> Model:
     """Return the model after the outcomes so far: effect, noise and parameters learned."""
     if not isinstance(statistics, Statistics):
         raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
@@ -229,7 +237,7 @@ def model_given(model: Model, statistics: Statistics, covariance: ArrayLike | No
         known = centred(known)
     past = Past(known.gram, known.moment, common_spread(known, model))
     # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-    return replace(model, scenarios=learned(known, model), weights=(), past=past, rows=None)
+    return replace(model, scenarios=learned(known, model, stated=stated), weights=(), past=past, rows=None)
 
 
 def request_given(

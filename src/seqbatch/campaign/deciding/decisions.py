@@ -63,7 +63,7 @@ def _mixed(
     places: Integers,
 ) -> Decided:
     count, options = len(contexts), len(now.active)
-    share, floor = now.spec.randomised, now.floor
+    share, floor = now.randomised, now.floor
     decision = policy.assign(state, contexts, draws.choice, places)
     # K floors are set aside first, so that every action keeps its own whatever the policy says.
     mixed = floor + (1 - options * floor) * decision.probabilities

@@ -34,6 +34,9 @@ class Situation:
         The numbers of those that are no longer given.
     sizes
         The waves' sizes: as planned, or as expected where the calendar decides.
+    declared
+        The sizes that the waves' shares of the variance come from: as declared at creation, or by a
+        person's amendment, whatever replanning made of them since.
     floor
         The least probability of an action.
     policy
@@ -69,12 +72,19 @@ class Situation:
     stop
         What the declared rule said when the last wave was closed, where that is to stop and nobody
         has decided to go on.
+    proposal
+        The sizes that closing the last wave proposed, until units are assigned or anything is
+        amended.
+    explored
+        The share of the open wave that an adopted proposal assigns at random, where that is more
+        than the spec says.
     """
 
     spec: Spec
     actions: tuple[Action, ...]
     retired: frozenset[int]
     sizes: tuple[int, ...]
+    declared: tuple[int, ...]
     floor: float
     policy: dict[str, Any]
     wave: int = 1
@@ -94,6 +104,8 @@ class Situation:
     observed: int = 0
     listed: str = ""
     stop: str = ""
+    proposal: dict[str, Any] | None = None
+    explored: float = 0.0
 
     @property
     def name(self) -> str:
@@ -104,6 +116,11 @@ class Situation:
     def active(self) -> tuple[int, ...]:
         """The numbers of the actions that are given."""
         return tuple(n for n in range(len(self.actions)) if n not in self.retired)
+
+    @property
+    def randomised(self) -> float:
+        """The share of the open wave's units that get a random action."""
+        return max(self.spec.randomised, self.explored)
 
     @property
     def fixed(self) -> int | None:
@@ -156,6 +173,7 @@ class Situation:
                 "actions": tuple(Action.model_validate(action) for action in plain["actions"]),
                 "retired": frozenset(plain["retired"]),
                 "sizes": tuple(plain["sizes"]),
+                "declared": tuple(plain["declared"]),
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
@@ -262,6 +280,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         actions=spec.actions,
         retired=frozenset(),
         sizes=tuple(payload["sizes"]),
+        declared=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
         absent=spec.reward.absent,
@@ -277,7 +296,9 @@ def _after(now: Situation, event: Event) -> Situation:
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
             listed = payload.get("file", "") if event.counts["left_over"] else ""
-            return replace(now, units=tuple(units), clipped=_clipped(now, event), listed=listed)
+            return replace(
+                now, units=tuple(units), clipped=_clipped(now, event), listed=listed, proposal=None
+            )
         case "record":
             return replace(
                 now,
@@ -298,6 +319,8 @@ def _after(now: Situation, event: Event) -> Situation:
                 observed=0,
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
+                proposal=payload.get("proposal"),
+                explored=0.0,
             )
         case "continue":
             return replace(now, stop="")
@@ -336,12 +359,17 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
     absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
+    sizes = tuple(payload.get("sizes", now.sizes))
     return replace(
         now,
         spec=_respelled(now.spec, payload),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
-        sizes=tuple(payload.get("sizes", now.sizes)),
+        sizes=sizes,
+        # Sizes that follow from outcomes leave the shares as they were fixed before them.
+        declared=now.declared if "adopted" in payload or "sizes" not in payload else sizes,
+        explored=float(payload.get("explored", now.explored)),
+        proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
         absent=absent["absent"],
         wait=absent["after"],

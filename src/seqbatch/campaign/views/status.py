@@ -15,6 +15,7 @@ from seqbatch.campaign.record.situation import Situation, events_until, situatio
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.display import Table, shown
+from seqbatch.planning.replanning import Proposal
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
@@ -90,6 +91,8 @@ class Status:
         Metrics by action over all waves, with their guardrails.
     clipped
         How many values of each column were moved to a bound so far.
+    proposal
+        The sizes that closing the last wave proposed, while they can still be adopted.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -116,6 +119,7 @@ class Status:
     absent_value: float | None = None
     metrics: tuple[MetricRow, ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
+    proposal: Proposal | None = None
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -212,6 +216,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         unit=reward.unit,
         absent_value=now.absent,
         metrics=metrics.rows([action.name for action in now.actions]),
+        proposal=None if now.proposal is None else Proposal.of(now.proposal),
     )
 
 

@@ -29,15 +29,15 @@ def wrong_look(reader: Reader, now: Situation, before: list[Event], event: Event
         return None
     again = look(logged(reader, now, closing=True), before)
     plain = None if again is None else again.plain()
-    return None if _alike(stored, plain) else f"the rows give {plain}, not {stored}"
+    return None if alike(stored, plain) else f"the rows give {plain}, not {stored}"
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether plain values are the same, numbers but for rounding."""
+def alike(one: Any, other: Any) -> bool:
+    """Say whether plain values are the same, numbers but for rounding."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
     return bool(one == other)
