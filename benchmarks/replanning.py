@@ -8,7 +8,7 @@ the first wave for somebody who is told the true effect then. All four see the s
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_limits
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning import Plan, plan
-from seqbatch.planning.replanning import EXPLORED, Option, best_option, propose
+from seqbatch.planning.replanning import EXPLORED, Option, Tried, propose
 
 UNITS, ACTIONS, DIM, WAVES = 20_000, 3, 4, 4
 EFFECT, NOISE = 0.2, 1.0
-FACTORS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
+FACTORS = (1 / 8, 1 / 4, 1.0, 4.0, 8.0)
 CAMPAIGNS = 200
 PAGE = Path("docs/replanning.md")
 ARMS = ("as planned", "right plan", "replanned", "told")
@@ -54,8 +54,15 @@ def told(layout: str, factor: float) -> Option:
     """Return the best way on after the stated plan's first wave, for the true effect."""
     right, first = planned(layout, EFFECT), planned(layout, factor * EFFECT).grid.sizes[0]
     request = right.request
-    request = replace(request, limits=replace(request.limits, first=first))
-    options = [best_option(request, WAVES, share) for share in EXPLORED]
+    tried = Tried(
+        tuning=request.tuning,
+        judging=request.judging,
+        limits=replace(request.limits, first=first),
+        least=request.least_first,
+    )
+    planned_sizes = planned(layout, factor * EFFECT).grid.sizes
+    options = [tried.best(WAVES, share) for share in EXPLORED]
+    options.append(Option(request.judging, planned_sizes, 0.0))
     return min(options, key=lambda option: option.regret)
 
 
@@ -136,6 +143,20 @@ def campaign(setting: Setting, seed: int) -> Floats:
         )
 
 
+def measured(setting: Setting, campaigns: int, jobs: int, keep: Path | None) -> Floats:
+    """Return the regret of every campaign under each arm, as it was kept by an earlier run."""
+    kept = None if keep is None else keep / f"{setting.layout}-{setting.factor:g}-{campaigns}.npy"
+    if kept is not None and kept.exists():
+        found: Floats = np.load(kept)
+        return found
+    with ProcessPoolExecutor(jobs) as pool:
+        lost = np.array(list(pool.map(partial(campaign, setting), range(campaigns), chunksize=5)))
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, lost)
+    return lost
+
+
 def share(part: Floats, whole: Floats) -> tuple[float, float]:
     """Return a ratio of means over campaigns, and its standard error (the delta method)."""
     value = float(part.mean() / whole.mean())
@@ -145,41 +166,56 @@ def share(part: Floats, whole: Floats) -> tuple[float, float]:
 
 def described(setting: Setting, lost: Floats) -> str:
     """Return a setting's row of the table."""
-    first = planned(setting.layout, setting.factor * EFFECT).grid.sizes
-    means = [f"{column.mean():.0f} ± {column.std(ddof=1) / len(column) ** 0.5:.0f}" for column in lost.T]
-    saved, loss, possible = lost[:, 0] - lost[:, 2], lost[:, 0] - lost[:, 1], lost[:, 0] - lost[:, 3]
+    sizes = planned(setting.layout, setting.factor * EFFECT).grid.sizes
+    means = [f"{column.mean():.0f} ± {column.std(ddof=1) / len(lost) ** 0.5:.0f}" for column in lost.T]
+    before, right, after, knowing = lost.T
     if setting.factor == 1:
-        value, error = share(-saved, lost[:, 1])
-        verdict = f"costs {value:.1%} ± {error:.1%}"
-        cells = [verdict, ""]
+        cells = ["costs {:.1%} ± {:.1%}".format(*share(after - before, right)), ""]
     else:
-        cells = ["{:.0%} ± {:.0%}".format(*share(saved, loss)), "{:.0%} ± {:.0%}".format(*share(possible, loss))]
-    sizes = ", ".join(f"{size:,}" for size in first)
-    return f"| {setting.layout} | {setting.factor:g} | {sizes} | {' | '.join([*means, *cells])} |"
+        cells = [
+            "{:.0%} ± {:.0%}".format(*share(before - part, before - right))
+            for part in (after, knowing)
+        ]
+    return " | ".join(
+        [
+            f"| {setting.layout}",
+            said(setting.factor),
+            ", ".join(f"{size:,}" for size in sizes),
+            *means,
+            *cells,
+        ]
+    ) + " |"
 
 
-def rows(settings: list[Setting], campaigns: int, jobs: int) -> Iterator[str]:
-    """Yield the table's rows as they are done."""
-    with ProcessPoolExecutor(jobs) as pool:
-        for setting in settings:
-            start = time.perf_counter()
-            lost = np.array(list(pool.map(partial(campaign, setting), range(campaigns), chunksize=5)))
-            line = described(setting, lost)
-            print(line, f"{time.perf_counter() - start:.0f} s", flush=True)
-            yield line
+def said(factor: float) -> str:
+    """Return how wrong the stated effect is."""
+    if factor == 1:
+        return "right"
+    return f"{factor:g} times too large" if factor > 1 else f"{1 / factor:g} times too small"
 
 
 def main() -> None:
     """Run every setting and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--campaigns", type=int, default=CAMPAIGNS)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--factors", type=float, nargs="*", default=FACTORS)
+    parser.add_argument("--campaigns", type=int, default=CAMPAIGNS, help="how many a setting")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    parser.add_argument("--factors", type=float, nargs="+", default=FACTORS)
+    parser.add_argument("--layouts", nargs="+", default=("shared", "block"))
+    parser.add_argument("--keep", type=Path, help="a folder to keep results in, and resume from")
     parser.add_argument("--out", type=Path, default=PAGE)
     asked = parser.parse_args()
-    settings = [Setting(layout, f) for layout in ("shared", "block") for f in asked.factors]
-    table = list(rows(settings, asked.campaigns, asked.jobs))
-    asked.out.write_text("\n".join(table) + "\n", encoding="utf-8")
+    table = []
+    for setting in [Setting(layout, f) for layout in asked.layouts for f in asked.factors]:
+        start = time.perf_counter()
+        lost = measured(setting, asked.campaigns, asked.jobs, asked.keep)
+        table.append(described(setting, lost))
+        print(table[-1], f"{time.perf_counter() - start:.0f} s", flush=True)
+    asked.out.write_text(page(table, asked.campaigns), encoding="utf-8")
+
+
+def page(table: list[str], campaigns: int) -> str:
+    """Return the page."""
+    return "\n".join(table)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from seqbatch.planning.evidence import centred, common_spread, learned
 from seqbatch.planning.grid_search import tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.model import Model
-from seqbatch.planning.request import Request, limits_of
+from seqbatch.planning.request import JUDGING, TUNING, Request, limits_of
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.greedy import Past, Rates
@@ -25,7 +25,9 @@ from seqbatch.planning.whitening import whitened
 #: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
 WORTH, SURE = 0.03, 3.0
 #: Shares of the next batch that may be assigned at random, to learn more from it.
-EXPLORED = (0.0, 0.5, 1.0)
+EXPLORED = (0.0, 0.2, 0.5, 1.0)
+#: How many trials sizes are tuned and judged on, and points in each.
+TUNED, JUDGED = (128, 128), (768, 256)
 #: The ends of the interval of what is believed.
 LOW, HIGH = 0.05, 0.95
 
@@ -141,12 +143,14 @@ def propose(
     if not limits.allows(number):
         limits = replace(limits, largest=None)
     after = model_given(model, statistics, covariance, stated=stated)
-    request = Request(
-        model=after, limits=replace(limits, seen=seen), numbers=[number], batches=number,
-        kind="tuned", batch_cost=None, within=0.0, seed=seed, sample=None, stated=stated,
-    )  # fmt: skip
-    now = Option(request.judging, planned, 0.0)
-    options = [now, *(best_option(request, number, share) for share in _shares(after, number))]
+    trials = Tried(
+        tuning=after.ensemble(TUNED[0], seed=10 * seed + TUNING, points=TUNED[1]),
+        judging=after.ensemble(JUDGED[0], seed=10 * seed + JUDGING, points=JUDGED[1]),
+        limits=replace(limits, seen=seen),
+        least=max(2, min(statistics.cells * statistics.dim, units // 4)),
+    )
+    now = Option(trials.judging, planned, 0.0)
+    options = [now, *(trials.best(number, share) for share in _shares(after, number))]
     best = min(options, key=lambda option: option.regret)
     saving, saving_error = best.saving(now)
     if saving < max(WORTH * now.regret, SURE * saving_error):
@@ -203,20 +207,39 @@ def _shares(model: Model, number: int) -> list[float]:
     return [share for share in EXPLORED if not share or share > model.conduct.chance]
 
 
-def best_option(request: Request, number: int, share: float) -> Option:
-    """Return the best sizes with a share of the next batch assigned at random.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tried:
+    """Trials to find the best sizes by: those for tuning, and others for judging.
 
-    The trials differ in that share alone: their draws are the same.
+    Parameters
+    ----------
+    tuning, judging
+        The trials.
+    limits
+        On the batches to come.
+    least
+        The smallest next batch worth trying.
     """
-    conduct = replace(request.model.conduct, explored=share)
-    tuning = replace(request.tuning, conduct=conduct)
-    sizes, _ = tune(
-        lambda wanted: tuning.rates(wanted).total(wanted)[0],
-        request.limits,
-        number,
-        least=request.least_first,
-    )
-    return Option(replace(request.judging, conduct=conduct), sizes, share)
+
+    tuning: Trials
+    judging: Trials
+    limits: Limits
+    least: int
+
+    def best(self, number: int, share: float) -> Option:
+        """Return the best sizes of so many batches, with a share of the next at random.
+
+        Trials of two shares differ in nothing else: their draws are the same.
+        """
+        conduct = replace(self.tuning.conduct, explored=share)
+        tuning = replace(self.tuning, conduct=conduct)
+        sizes, _ = tune(
+            lambda wanted: tuning.rates(wanted).total(wanted)[0],
+            self.limits,
+            number,
+            least=self.least,
+        )
+        return Option(replace(self.judging, conduct=conduct), sizes, share)
 
 
 def model_given(
