@@ -1,6 +1,7 @@
 """Adaptive campaigns: closing proposes sizes, adopting is an event, verification computes both."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -9,20 +10,25 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.next_sizes import independent
 from seqbatch.campaign.deciding.pooling_plan import planned_waves
+from seqbatch.campaign.deciding.proposal_words import proposal_text
+from seqbatch.campaign.steps import amending, closing
 from seqbatch.campaign.steps.creating import prepare
+from seqbatch.display import number
 from seqbatch.errors import CampaignStateError, InvalidSpecError
+from seqbatch.planning.replanning import Proposal
 
-#: The effect is stated eight times too large, so that the first wave is too small.
-PLAN = {"units": 6_000, "batches": 3, "max_batches": 3, "effect": 0.8, "min_batch": 40}
+#: A first wave that is too small for effects such as these.
+SIZES = [60, 100, 2_840]
+PLAN = {"units": 3_000, "batches": 3, "max_batches": 3, "effect": 0.8, "min_batch": 40}
 SPEC = {
-    "name": "autumn", "seed": 5, "unit": "id", "actions": ["a", "b", "c"],
-    "reward": {"column": "y", "unit": "EUR"}, "grid": {"plan": PLAN, "adaptive": True},
+    "name": "autumn", "seed": 5, "unit": "id", "actions": ["a", "b"],
+    "reward": {"column": "y", "unit": "EUR"}, "grid": {"sizes": SIZES, "adaptive": True},
     "features": {
         "numeric": {"age": "learn"}, "categorical": {"zip": ["urban", "rural"]},
     },
     "randomised": 0.1,
 }  # fmt: skip
-EFFECTS = {"a": (0.0, 0.0), "b": (0.02, 0.1), "c": (0.03, -0.1)}
+EFFECTS = {"a": (0.0, 0.0), "b": (0.02, 0.1)}
 
 
 def adaptive(store, **changes):
@@ -32,11 +38,10 @@ def adaptive(store, **changes):
 def wave(campaign, *, noise=1.0, level=20.0):
     """Run the open wave; what actions do depends on the age."""
     now = campaign.situation()
-    count, number = now.left, now.wave
-    random = np.random.default_rng(number)
+    count, random = now.left, np.random.default_rng(now.wave)
     frame = pl.DataFrame(
         {
-            "id": [f"{number}-{place}" for place in range(count)],
+            "id": [f"{now.wave}-{place}" for place in range(count)],
             "age": random.normal(40, 10, count),
             "zip": random.choice(["urban", "rural"], count),
         }
@@ -60,12 +65,11 @@ def test_a_wave_proposes_sizes_that_are_adopted_by_an_event(store):
     assert sum(made.sizes) == sum(planned[1:])
     assert made.changes
     assert made.saving > 0
-    assert made.effect.mean < 0.8 / 2
     assert campaign.status().proposal == made == campaign.replan()
     assert campaign.replan(adopt=True) == made
     event = campaign.events()[-1]
     assert (event.kind, event.payload["adopted"]) == ("amend", closed.event)
-    assert "what was planned" in event.why
+    assert event.why.endswith(f"Expected to save {number(made.saving, 2)}.")
     now = campaign.situation()
     assert now.sizes == (planned[0], *made.sizes)
     assert now.randomised == max(0.1, made.explored)
@@ -97,7 +101,7 @@ def test_shares_of_the_variance_stay_as_they_were_declared(store):
 def test_a_proposal_lapses_when_units_are_assigned_or_a_person_amends(store):
     campaign = adaptive(store)
     wave(campaign)
-    campaign.amend(reason="fewer", units=5_000)
+    campaign.amend(reason="fewer", units=2_000)
     assert campaign.replan() is None
     other = adaptive(store, name="winter")
     wave(other)
@@ -106,35 +110,58 @@ def test_a_proposal_lapses_when_units_are_assigned_or_a_person_amends(store):
 
 
 def test_without_being_declared_nothing_is_proposed(store):
-    campaign = adaptive(store, grid={"plan": PLAN})
+    campaign = adaptive(store, grid={"sizes": SIZES})
     _, closed = wave(campaign)
     assert closed.proposal is None
     with pytest.raises(CampaignStateError, match=r"does not say adaptive = true in \[grid\]"):
         campaign.replan(adopt=True)
 
 
-def test_sizes_without_a_plan_are_judged_by_the_outcomes_alone(store):
-    campaign = adaptive(store, grid={"sizes": [60, 100, 5_840], "adaptive": True})
+def test_a_plan_is_judged_by_what_it_stated(store):
+    campaign = adaptive(store, grid={"plan": PLAN, "adaptive": True})
+    _, closed = wave(campaign)
+    made = closed.proposal
+    assert made.stated_effect == 0.8
+    assert made.effect.mean < 0.8 / 2
+    assert min(made.sizes) >= 40
+    assert "what was planned" in proposal_text(made, "EUR")
+
+
+def test_without_a_plan_the_outcomes_alone_say_how_large_things_are(store):
+    campaign = adaptive(store)
     _, closed = wave(campaign, noise=50.0)
     made = closed.proposal
     assert made.stated_effect is None
     assert made.noise.mean == pytest.approx(50, rel=0.3)
     assert made.effect.mean < 50
-    assert sum(made.sizes) == 5_940
 
 
-def test_a_forged_proposal_and_a_forged_adoption_are_named(store, forge):
+def test_a_proposal_that_the_rows_do_not_give_is_named(store, monkeypatch):
+    honest = closing.proposed
+    monkeypatch.setattr(
+        closing, "proposed", lambda *given: replace(honest(*given), saving=1_000.0)
+    )
     campaign = adaptive(store)
     _, closed = wave(campaign)
-    campaign.replan(adopt=True)
-    assert campaign.verify().sound
+    [found] = campaign.verify().findings
+    assert (found.event, found.place) == (closed.event, "proposal")
+    assert "'saving': 1000.0" in found.problem
 
-    def lie(payload):
-        payload["proposal"]["saving"] *= 2
 
-    forge(campaign, closed.event, lie)
-    places = {finding.place for finding in campaign.verify().findings}
-    assert "proposal" in places
+def test_an_adoption_of_other_sizes_than_proposed_is_named(store, monkeypatch):
+    class Forged(Proposal):
+        @classmethod
+        def of(cls, plain):
+            made = Proposal.of(plain)
+            return replace(made, sizes=(made.sizes[0] + 1, made.sizes[1] - 1))
+
+    monkeypatch.setattr(amending, "Proposal", Forged)
+    campaign = adaptive(store)
+    wave(campaign)
+    campaign.replan(adopt=True, reason="as proposed")
+    [found] = campaign.verify().findings
+    assert (found.event, found.place) == (5, "adopted proposal")
+    assert "proposed were" in found.problem
 
 
 REFUSED = [
