@@ -45,8 +45,9 @@ class Setting:
 def planned(layout: str, effect: float) -> Plan:
     size = {"features": DIM - 1} if layout == "block" else {"dim": DIM}
     return plan(
-        units=UNITS, actions=ACTIONS, batches=WAVES, max_batches=WAVES, effect=effect, **size
-    )
+        units=UNITS, actions=ACTIONS, batches=WAVES, max_batches=WAVES, effect=effect,
+        effect_spread=1, noise=NOISE, **size,
+    )  # fmt: skip
 
 
 @cache
@@ -61,8 +62,7 @@ def told(layout: str, factor: float) -> Option:
         least=request.least_first,
     )
     planned_sizes = planned(layout, factor * EFFECT).grid.sizes
-    options = [tried.best(WAVES, share) for share in EXPLORED]
-    options.append(Option(request.judging, planned_sizes, 0.0))
+    options = [Option(request.judging, planned_sizes, 0.0), *tried.best(WAVES, EXPLORED)]
     return min(options, key=lambda option: option.regret)
 
 
@@ -116,7 +116,10 @@ def replanned(
     stated: Plan, known: Statistics, seen: int, sizes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], float]:
     covariance = np.eye(DIM) if known.cells == 1 else None
-    found = propose(stated.model, seen=seen, statistics=known, sizes=sizes, covariance=covariance)
+    found = propose(
+        stated.model, stated.request.law, seen=seen, statistics=known, sizes=sizes,
+        covariance=covariance,
+    )  # fmt: skip
     return found.sizes, found.explored
 
 

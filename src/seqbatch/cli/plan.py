@@ -44,6 +44,12 @@ def plan(
             help="Gain per unit of the best action over a random one; repeat for several guesses."
         ),
     ] = None,
+    effect_spread: Annotated[
+        float | None,
+        typer.Option(
+            help="The factor that two effects in three are within of the guess; 1 is certain."
+        ),
+    ] = None,
     noise: Annotated[
         list[float] | None,
         typer.Option(help="Standard deviation of the reward noise; repeat for several guesses."),
@@ -120,6 +126,7 @@ def plan(
                 batches=batches,
                 contexts=contexts,  # type: ignore[arg-type]
                 effect=effect or None,
+                effect_spread=effect_spread,
                 noise=noise or 1.0,
                 kappa=kappa,
                 grid=grid,  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ def settings(plan: "Plan") -> str:
         f"fully online: {percent(1 - request.within)} of its gain; cost of a batch: {cost}.",
         f"Grid: {request.kind}. Seed: {request.seed}.",
     ]
-    if not request.stated:
+    if not request.law.stated:
         lines.append("The effect was not stated: a fifth of the noise is the default.")
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import paper_grids, tuned
+from seqbatch.planning.best_grids import paper_grids, tuned, weighing
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
@@ -122,18 +122,20 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, floa
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
     """Return what the grid costs for other true effects, beside the best grid for each."""
+    noises = sorted({noise for _, noise in request.model.scenarios})
     made = []
     for factor in FACTORS:
-        scenarios = tuple((factor * effect, noise) for effect, noise in request.model.scenarios)
-        other = replace(request, model=replace(request.model, scenarios=scenarios))
+        # The guesses times the factor, for certain.
+        truth = tuple((factor * guess, noise) for guess in request.law.guesses for noise in noises)
+        other = replace(request, model=replace(request.model, scenarios=truth, weights=()))
         # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
-        if len(sizes) > 1 and factor != 1:
+        if len(sizes) > 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
-            found, _ = tuned(other, len(sizes), near)
+            found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
             best = min(best, other.judged(found).total(found)[0])
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)

@@ -15,13 +15,15 @@ import numpy as np
 
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats
+from seqbatch.planning.effects import USUAL, EffectLaw
 from seqbatch.planning.model import Model
 
 Scenario = tuple[float, float]
 
-#: One standard deviation of the logarithm: an effect is easily misjudged by this factor.
+#: The prior's spread, as that of a law of effects, is at least this: a guess may be far off, and
+#: from here on there are outcomes to correct it.
 MISJUDGED = 4.0
-#: Effects that are tried: as far from the stated one and from that of the default, in such steps.
+#: Effects that are tried: as far from the stated one and from the usual one, in such steps.
 REACH, STEP = 128.0, math.sqrt(2.0)
 #: Noise levels that are tried, in standard errors from what the residuals show.
 NOISE_STEPS = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
@@ -68,24 +70,23 @@ def log_evidence(known: Statistics, *, spread: float, noise: float, common: floa
     return -twice / 2
 
 
-def learned(known: Statistics, model: Model, *, stated: bool = True) -> tuple[Scenario, ...]:
+def learned(known: Statistics, model: Model, law: EffectLaw) -> tuple[Scenario, ...]:
     """Return equally plausible pairs of effect and noise, given the outcomes.
 
-    The prior is log-normal around each of the model's scenarios; where nobody stated them, around
-    the noise that the residuals show, and an effect of a fifth of it.
+    Of the effect the prior is log-normal around each of the law's guesses, or where nobody made
+    one, around the usual share of the noise that the residuals show; of the noise it is flat.
     """
     if not known.squares.sum():
         # Outcomes that are all alike, as if there were no noise: nothing to judge a size by.
         return model.scenarios
     common, noises = common_spread(known, model), _noises(known, model)
-    if not stated:
-        middle = float(np.median(noises))
-        model = replace(model, scenarios=((0.2 * middle, middle),), weights=())
-    pairs = list(product(_effects(model, noises), noises))
+    usual = USUAL * float(np.median(noises))
+    law = law if law.stated else replace(law, guesses=(usual,))
+    pairs = list(product(_effects([*law.guesses, usual]), noises))
     logs = np.array(
         [
             log_evidence(known, spread=model.spread(effect), noise=noise, common=common)
-            + _log_prior((effect, noise), model)
+            + _log_prior(effect, law)
             for effect, noise in pairs
         ]
     )
@@ -97,9 +98,8 @@ def learned(known: Statistics, model: Model, *, stated: bool = True) -> tuple[Sc
     return tuple(pairs[place] for place in found)
 
 
-def _effects(model: Model, noises: Floats) -> Floats:
+def _effects(near: list[float]) -> Floats:
     """Return the effects to try."""
-    near = [*(effect for effect, _ in model.scenarios), 0.2 * float(np.median(noises))]
     low, high = math.log(min(near) / REACH), math.log(max(near) * REACH)
     steps = math.ceil((high - low) / math.log(STEP))
     return np.exp(np.linspace(low, high, steps + 1))
@@ -121,10 +121,10 @@ def _noises(known: Statistics, model: Model) -> Floats:
     return stated * np.exp(steps)
 
 
-def _log_prior(pair: Scenario, model: Model) -> float:
-    """Return the logarithm of the prior's density of ln effect and ln noise, but for a constant."""
-    far = np.log(np.array(pair) / np.array(model.scenarios)) / math.log(MISJUDGED)
-    return float(np.logaddexp.reduce(np.log(model.weights) - (far**2).sum(axis=1) / 2))
+def _log_prior(effect: float, law: EffectLaw) -> float:
+    """Return the logarithm of the prior's density of the logarithm, but for a constant."""
+    far = np.log(effect / np.array(law.guesses)) / math.log(max(law.spread, MISJUDGED))
+    return float(np.logaddexp.reduce(-(far**2) / 2))
 
 
 def centred(known: Statistics) -> Statistics:

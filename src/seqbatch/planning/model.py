@@ -77,9 +77,10 @@ class Model:
         """Give every scenario a weight."""
         number = len(self.scenarios)
         object.__setattr__(self, "weights", self.weights or (1 / number,) * number)
-        if len(self.weights) != number or not math.isclose(sum(self.weights), 1.0):
+        fits = len(self.weights) == number and min(self.weights) > 0
+        if not fits or not math.isclose(sum(self.weights), 1.0):
             raise InvalidArgumentError(
-                "weights", f"one for each of {number} scenarios, 1 together", self.weights
+                "weights", f"one above 0 for each of {number} scenarios, 1 together", self.weights
             )
 
     @property
@@ -125,11 +126,12 @@ class Model:
         # The trials' gain, which grows with the parameters, becomes the stated one exactly.
         counted = weight * made.rates([1]).uniform
         gains = counted.reshape(-1, number).mean(axis=0) / (number * np.array(self.weights))
-        scale = np.resize(np.array([effect for effect, _ in self.scenarios]) / gains, trials)
+        effects = np.array([effect for effect, _ in self.scenarios])
+        scale, gain = np.resize(effects / gains, trials), effects * self.weights
         if isinstance(made, BlockEnsemble):
             theta = made.theta * scale[:, None, None]
-            return replace(made, theta=theta, gain=self.effect, scale=scale)
-        return replace(made, theta=made.theta * scale[:, None], gain=self.effect)
+            return replace(made, theta=theta, gain=gain, scale=scale)
+        return replace(made, theta=made.theta * scale[:, None], gain=gain)
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""

@@ -15,6 +15,7 @@ from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.choosing import choose
 from seqbatch.planning.costs import online_row, row, sensitivity
+from seqbatch.planning.effects import law_of, several
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
 from seqbatch.planning.request import (
@@ -43,6 +44,7 @@ def plan(
     batches: int | None = None,
     contexts: ContextKind = "stochastic",
     effect: float | Sequence[float] | None = None,
+    effect_spread: float | None = None,
     noise: float | Sequence[float] = 1.0,
     kappa: float | None = None,
     grid: GridKind = "tuned",
@@ -78,8 +80,12 @@ def plan(
         any order; then the answer is UCB in equal batches, and what it guarantees.
     effect
         How much the best action's mean reward exceeds a random one's (or a control's), on average
-        over units: what a perfect assignment would gain per unit. Several numbers are equally
-        plausible guesses. The default is a fifth of the noise.
+        over units: what a perfect assignment would gain per unit. One number is the middle of a
+        log-normal law; several are equally plausible guesses. The default is a fifth of the noise.
+    effect_spread
+        The law's width, a factor: with 2, the effect is as likely above the guess as below it, and
+        two times in three between half of it and twice it. 1 takes the guess for certain. The
+        default is 2 around a stated effect, and 3 around the usual one.
     noise
         The standard deviation of a reward given the unit and the action; several numbers are
         equally plausible guesses.
@@ -87,7 +93,9 @@ def plan(
         The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
         that of the sample, or 1.
     grid
-        ``"tuned"`` to the stated effect and noise, or the ``"paper"``'s, which needs no guess.
+        ``"tuned"`` to effect and noise, or the ``"paper"``'s, which needs no guess. A tuned grid's
+        regret relative to that of the best grid for each effect is the least on average over the
+        law.
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
@@ -123,7 +131,9 @@ def plan(
     arguments.choice("grid", grid, get_args(GridKind))
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
-    model = model_of(actions, features, dim, effect, noise, kappa)
+    noises = several("noise", noise)
+    law = law_of(effect, effect_spread, noises)
+    model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(model.actions, randomised, floor, missing, delay)
     if contexts == "adversarial" and conduct != Conduct(actions=model.actions):
         raise InvalidArgumentError(
@@ -151,7 +161,7 @@ def plan(
         within=arguments.number("within", within, at_least=0, at_most=1),
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
-        stated=effect is not None,
+        law=law,
     )
     return _adversarial(request) if contexts == "adversarial" else _stochastic(request)
 
@@ -212,9 +222,7 @@ def replan(
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    model = model_given(
-        before.model, statistics, covariance, stated=before.request.stated
-    )
+    model = model_given(before.model, before.request.law, statistics, covariance)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.evidence import centred, common_spread, learned
 from seqbatch.planning.grid_search import tune
 from seqbatch.planning.limits import Limits, Sizes
@@ -108,12 +109,12 @@ class Proposal:
 
 def propose(
     model: Model,
+    law: EffectLaw,
     *,
     seen: int,
     statistics: Statistics,
     sizes: Sequence[int],
     covariance: ArrayLike | None = None,
-    stated: bool = True,
     min_batch: int = 1,
     max_batch: int | None = None,
     seed: int = 0,
@@ -122,14 +123,13 @@ def propose(
 
     Parameters
     ----------
-    model
-        What was assumed before the first outcome: a plan's `model`.
+    model, law
+        What was assumed before the first outcome: a plan's `model`, and what was known of the
+        effect.
     seen, statistics, covariance
         As for :func:`~seqbatch.planning.replan`.
     sizes
         Of the batches to come, as planned so far. They stay unless others are clearly better.
-    stated
-        Whether anybody stated the model's effect; else it is taken to be of the noise's order.
     min_batch, max_batch
         The least and the most units of a batch; left aside where `sizes` do not keep to them.
     seed
@@ -142,7 +142,7 @@ def propose(
     limits = limits_of(units, min(min_batch, *planned), max_batch, None, None)
     if not limits.allows(number):
         limits = replace(limits, largest=None)
-    after = model_given(model, statistics, covariance, stated=stated)
+    after = model_given(model, law, statistics, covariance)
     trials = Tried(
         tuning=after.ensemble(TUNED[0], seed=10 * seed + TUNING, points=TUNED[1]),
         judging=after.ensemble(JUDGED[0], seed=10 * seed + JUDGING, points=JUDGED[1]),
@@ -150,7 +150,7 @@ def propose(
         least=max(2, min(statistics.cells * statistics.dim, units // 4)),
     )
     now = Option(trials.judging, planned, 0.0)
-    options = [now, *(trials.best(number, share) for share in _shares(after, number))]
+    options = [now, *(trials.best(number, _shares(after)) if number > 1 else [])]
     best = min(options, key=lambda option: option.regret)
     saving, saving_error = best.saving(now)
     if saving < max(WORTH * now.regret, SURE * saving_error):
@@ -164,7 +164,7 @@ def propose(
         error=now.rates.total(planned)[1],
         saving=saving,
         saving_error=saving_error,
-        stated_effect=model.effect if stated else None,
+        stated_effect=float(np.exp(np.log(law.guesses).mean())) if law.stated else None,
         effect=Believed.of(now.rates.uniform),
         noise=Believed.of(np.array([noise for _, noise in after.scenarios])),
     )
@@ -200,10 +200,8 @@ class Option:
         return float(less.mean()), float(less.std(ddof=1)) / math.sqrt(len(less))
 
 
-def _shares(model: Model, number: int) -> list[float]:
-    """Return the shares of the next batch to try; what the last batch teaches is used by nobody."""
-    if number == 1:
-        return []
+def _shares(model: Model) -> list[float]:
+    """Return the shares of the next batch to try: all that is at random now, and more."""
     return [share for share in EXPLORED if not share or share > model.conduct.chance]
 
 
@@ -226,24 +224,36 @@ class Tried:
     limits: Limits
     least: int
 
-    def best(self, number: int, share: float) -> Option:
-        """Return the best sizes of so many batches, with a share of the next at random.
+    def best(self, number: int, shares: Sequence[float]) -> list[Option]:
+        """Return the best sizes of so many batches: as things are, and with more at random.
 
-        Trials of two shares differ in nothing else: their draws are the same.
+        The share at random is the one that suits the first sizes best.
         """
-        conduct = replace(self.tuning.conduct, explored=share)
-        tuning = replace(self.tuning, conduct=conduct)
-        sizes, _ = tune(
-            lambda wanted: tuning.rates(wanted).total(wanted)[0],
-            self.limits,
-            number,
-            least=self.least,
-        )
+        first = self._tuned(number, 0.0)
+        share = min(shares, key=lambda share: self._cost(first, share))
+        options = [self._option(first, 0.0)]
+        if share:
+            options.append(self._option(self._tuned(number, share), share))
+        return options
+
+    def _tuned(self, number: int, share: float) -> Sizes:
+        def cost(sizes: Sizes) -> float:
+            return self._cost(sizes, share)
+
+        return tune(cost, self.limits, number, least=self.least)[0]
+
+    def _cost(self, sizes: Sizes, share: float) -> float:
+        """Return what sizes cost in the trials for tuning, whose draws are always the same."""
+        trials = replace(self.tuning, conduct=replace(self.tuning.conduct, explored=share))
+        return trials.rates(sizes).total(sizes)[0]
+
+    def _option(self, sizes: Sizes, share: float) -> Option:
+        conduct = replace(self.judging.conduct, explored=share)
         return Option(replace(self.judging, conduct=conduct), sizes, share)
 
 
 def model_given(
-    model: Model, statistics: Statistics, covariance: ArrayLike | None, *, stated: bool = True
+    model: Model, law: EffectLaw, statistics: Statistics, covariance: ArrayLike | None
 ) -> Model:
     """Return the model after the outcomes so far: effect, noise and parameters learned."""
     if not isinstance(statistics, Statistics):
@@ -260,7 +270,7 @@ def model_given(
         known = centred(known)
     past = Past(known.gram, known.moment, common_spread(known, model))
     # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-    return replace(model, scenarios=learned(known, model, stated=stated), weights=(), past=past, rows=None)
+    return replace(model, scenarios=learned(known, model, law), weights=(), past=past, rows=None)
 
 
 def request_given(
@@ -277,5 +287,5 @@ def request_given(
         within=before.within,
         seed=before.seed,
         sample=before.sample,
-        stated=before.request.stated,
+        law=before.request.law,
     )

@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits, Sizes, feasible
 from seqbatch.planning.model import Model
 from seqbatch.planning.promises import Promises
@@ -56,8 +58,8 @@ class Request:
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
         See :func:`seqbatch.planning.plan`.
-    stated
-        Whether the user stated the effect; else it is the default.
+    law
+        What was known of the effect before the experiment.
     """
 
     model: Model
@@ -69,7 +71,7 @@ class Request:
     within: float
     seed: int
     sample: Sample | None
-    stated: bool = True
+    law: EffectLaw
 
     @cached_property
     def tuning(self) -> Trials:
@@ -90,6 +92,16 @@ class Request:
         if sizes not in self._judged:
             self._judged[sizes] = self.judging.rates(sizes)
         return self._judged[sizes]
+
+    @cached_property
+    def _tried(self) -> dict[Sizes, Floats]:
+        return {}
+
+    def tried(self, sizes: Sizes) -> Floats:
+        """Return what a grid costs in the trials for tuning, scenario by scenario."""
+        if sizes not in self._tried:
+            self._tried[sizes] = self.tuning.rates(sizes).by_scenario(sizes)
+        return self._tried[sizes]
 
     @cached_property
     def possible(self) -> float:
@@ -131,8 +143,8 @@ def model_of(
     actions: int,
     features: int | Sample | None,
     dim: int | None,
-    effect: float | Sequence[float] | None,
-    noise: float | Sequence[float],
+    law: EffectLaw,
+    noises: Sequence[float],
     kappa: float | None,
 ) -> Model:
     """Return the world that :func:`~seqbatch.planning.plan`'s arguments describe."""
@@ -144,8 +156,6 @@ def model_of(
             "features is how many numbers describe a unit, with one model per action; dim is the "
             "length of each action's vector, with one model for all.",
         )
-    noises = _several("noise", noise)
-    effects = [0.2 * float(np.mean(noises))] if effect is None else _several("effect", effect)
     sample = features if isinstance(features, Sample) else None
     if dim is not None:
         length = arguments.integer("dim", dim)
@@ -159,7 +169,8 @@ def model_of(
         layout="shared" if dim is not None else "block",
         actions=arguments.integer("actions", actions, at_least=2),
         dim=length,
-        scenarios=tuple((e, n) for e in effects for n in noises),
+        scenarios=tuple((effect, noise) for effect, _ in law.points for noise in noises),
+        weights=tuple(share / len(noises) for _, share in law.points for _ in noises),
         kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
         rows=None if sample is None else sample.whitened,
     )
@@ -176,15 +187,6 @@ def conduct_of(
         missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
         delay=arguments.integer("delay", delay, at_least=0),
     )
-
-
-def _several(name: str, value: float | Sequence[float]) -> list[float]:
-    """Return one or more numbers above 0."""
-    # Arrays count as several too, which the checker cannot tell from np.ndim.
-    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
-    if not len(values) or isinstance(value, str):
-        raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
-    return [arguments.number(name, one, above=0) for one in values]
 
 
 def limits_of(

@@ -10,6 +10,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.effects import EffectLaw, law_of, several
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
 from seqbatch.planning.request import MOST_MISSING, conduct_of, model_of
@@ -40,13 +41,15 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
     if known.cells * known.dim > MOST_PARAMETERS:
         return None
     wanted = now.spec.grid.plan or {}
+    noises = several("noise", wanted.get("noise", 1.0))
+    law = law_of(wanted.get("effect"), wanted.get("effect_spread"), noises)
     try:
         return propose(
-            _model(now, known, wanted),
+            _model(now, known, wanted, law),
+            law,
             seen=now.assigned,
             statistics=known,
             sizes=ahead,
-            stated="effect" in wanted,
             min_batch=wanted.get("min_batch", 1),
             max_batch=wanted.get("max_batch"),
             # A seed of its own for every wave, whatever else the campaign's seed draws.
@@ -57,12 +60,10 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
         return None
 
 
-def _model(now: Situation, known: Statistics, wanted: dict[str, Any]) -> Model:
+def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: EffectLaw) -> Model:
     """Return what was assumed before the first outcome, for the columns that say something."""
-    actions, noise = len(now.active), wanted.get("noise", 1.0)
-    model = model_of(
-        actions, known.dim - 1, None, wanted.get("effect"), noise, wanted.get("kappa")
-    )
+    actions, noises = len(now.active), several("noise", wanted.get("noise", 1.0))
+    model = model_of(actions, known.dim - 1, None, law, noises, wanted.get("kappa"))
     # As many outcomes will be missing as were so far.
     missing = min(max(1 - int(known.count.sum()) / now.assigned, 0.0), MOST_MISSING)
     conduct = conduct_of(actions, now.spec.randomised, now.floor, missing, wanted.get("delay", 0))

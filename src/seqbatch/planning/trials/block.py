@@ -55,7 +55,7 @@ class BlockEnsemble:
     conduct
         What happens beside the policy's own choices.
     gain
-        The mean regret of a random action, where it is known exactly.
+        What each scenario adds to the mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
     rows
@@ -80,7 +80,7 @@ class BlockEnsemble:
     points: int = 512
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
-    gain: float | None = None
+    gain: Floats | float | None = None
     weight: Floats | float = 1.0
     rows: Floats | None = None
     scale: Floats | float = 1.0

@@ -50,7 +50,8 @@ class Rates:
     blind
         The share of each batch that is assigned so, shape (batches,).
     gain
-        The mean of `uniform`, where it is known exactly.
+        What each scenario adds to the mean of `uniform`, where it is known exactly; shape
+        (strata,), or one number.
     strata
         How many scenarios the trials are of, one after the other, as many of each.
     """
@@ -60,7 +61,7 @@ class Rates:
     weight: Floats
     uniform: Floats
     blind: Floats
-    gain: float | None
+    gain: Floats | float | None
     strata: int = 1
 
     def total(self, sizes: Sequence[int]) -> tuple[float, float]:
@@ -70,6 +71,16 @@ class Rates:
         """
         units = np.array(sizes, dtype=np.float64)
         return self.mean(self.regret @ units, chance=float(self.blind @ units))
+
+    def by_scenario(self, sizes: Sequence[int]) -> Floats:
+        """Return what each scenario adds to the regret of batches of these sizes.
+
+        That is its regret times its probability, shape (strata,).
+        """
+        units = np.array(sizes, dtype=np.float64)
+        lost, known = self._beside_chance(self.regret @ units, float(self.blind @ units))
+        means = (self.weight * lost).reshape(-1, self.strata).mean(axis=0) / self.strata
+        return np.asarray(means + known, dtype=np.float64)
 
     def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
         """Return the mean over trials of what is lost, and its standard error.
@@ -81,15 +92,19 @@ class Rates:
         chance
             How many units are assigned by chance alone.
         """
-        known = 0.0
-        if self.gain is not None:
-            lost, known = lost - chance * self.uniform, chance * self.gain
+        lost, known = self._beside_chance(lost, chance)
         weighted = self.weight * lost
-        mean = known + float(weighted.mean())
+        mean = float(np.sum(known)) + float(weighted.mean())
         # Each scenario has its share of the trials, so that the differences between are no chance.
         spread = weighted.reshape(-1, self.strata).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / len(weighted))
         return mean, error if error > ROUNDING * abs(mean) else 0.0
+
+    def _beside_chance(self, lost: Floats, chance: float) -> tuple[Floats, Floats | float]:
+        """Take out of what is lost what chance alone loses, where that is known exactly."""
+        if self.gain is None:
+            return lost, 0.0
+        return lost - chance * self.uniform, chance * self.gain
 
     def best_units(self, sizes: Sequence[int]) -> float:
         """Return how many units get their best action, on average."""

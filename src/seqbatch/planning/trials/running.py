@@ -57,8 +57,8 @@ class Greedy(Protocol):
         """What happens beside the policy's own choices."""
 
     @property
-    def gain(self) -> float | None:
-        """The mean regret of a random action, where it is known exactly."""
+    def gain(self) -> Floats | float | None:
+        """What each scenario adds to the mean regret of a random action, where that is known."""
 
     @property
     def weight(self) -> Floats | float:

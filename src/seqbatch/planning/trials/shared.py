@@ -45,7 +45,7 @@ class SharedEnsemble:
     conduct
         What happens beside the policy's own choices.
     gain
-        The mean regret of a random action, where it is known exactly.
+        What each scenario adds to the mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
     strata
@@ -66,7 +66,7 @@ class SharedEnsemble:
     draws: Draws
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
-    gain: float | None = None
+    gain: Floats | float | None = None
     weight: Floats | float = 1.0
     strata: int = 1
 
