@@ -26,6 +26,8 @@ UNITS, ACTIONS, DIM, WAVES = 20_000, 3, 4, 4
 EFFECT, NOISE = 0.2, 1.0
 FACTORS = (1 / 8, 1 / 4, 1.0, 4.0, 8.0)
 CAMPAIGNS = 200
+#: Campaigns whose results are kept together.
+PIECE = 20
 PAGE = Path("docs/replanning.md")
 ARMS = ("as planned", "right plan", "replanned", "told")
 
@@ -147,16 +149,22 @@ def campaign(setting: Setting, seed: int) -> Floats:
 
 
 def measured(setting: Setting, campaigns: int, jobs: int, keep: Path | None) -> Floats:
-    """Return the regret of every campaign under each arm, as it was kept by an earlier run."""
-    kept = None if keep is None else keep / f"{setting.layout}-{setting.factor:g}-{campaigns}.npy"
-    if kept is not None and kept.exists():
-        found: Floats = np.load(kept)
-        return found
+    """Return the regret of every campaign under each arm."""
+    pieces = [range(start, min(start + PIECE, campaigns)) for start in range(0, campaigns, PIECE)]
     with ProcessPoolExecutor(jobs) as pool:
-        lost = np.array(list(pool.map(partial(campaign, setting), range(campaigns), chunksize=5)))
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        np.save(kept, lost)
+        return np.concatenate(list(pool.map(partial(some, setting, keep), pieces)))
+
+
+def some(setting: Setting, keep: Path | None, seeds: range) -> Floats:
+    """Return what some campaigns lose, as an earlier run kept it where there was one."""
+    name = f"{setting.layout}-{setting.factor:g}-{seeds.start}-{seeds.stop}.npy"
+    if keep is not None and (keep / name).exists():
+        found: Floats = np.load(keep / name)
+        return found
+    lost = np.array([campaign(setting, seed) for seed in seeds])
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        np.save(keep / name, lost)
     return lost
 
 

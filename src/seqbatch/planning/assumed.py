@@ -38,6 +38,13 @@ def assumptions(plan: "Plan") -> str:
         f"Assumed: {shape}; a perfect assignment gains {_numbers(effects)} per unit over a "
         f"random one; reward noise has standard deviation {_numbers(noises)}."
     )
+    if model.past is not None:
+        text = (
+            f"Assumed: {shape}. Learned from the outcomes so far: a perfect assignment gains "
+            f"{_around([effect for effect, _ in model.scenarios])} per unit over a random one, "
+            f"in experiments like this one; reward noise has standard deviation "
+            f"{_around([noise for _, noise in model.scenarios])}."
+        )
     text += _conduct(plan)
     if plan.sample is not None:
         text += "\n" + plan.sample.verdict()
@@ -81,6 +88,13 @@ def settings(plan: "Plan") -> str:
     if not request.law.stated:
         lines.append("The effect was not stated: a fifth of the noise is the default.")
     return "\n".join(lines)
+
+
+def _around(values: list[float]) -> str:
+    """Return the middle of equally plausible values, and what nine in ten are within."""
+    tenths = sorted(values)
+    low, middle, high = (tenths[int(share * len(tenths))] for share in (0.05, 0.5, 0.95))
+    return f"{number(middle, 2)} ({number(low, 2)} to {number(high, 2)}, 90%)"
 
 
 def _numbers(values: list[float]) -> str:

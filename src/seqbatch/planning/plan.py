@@ -181,7 +181,8 @@ def replan(
 ) -> Plan:
     """Plan the rest of an experiment under way, given its data so far.
 
-    The policy stays that of the earlier plan.
+    The policy stays that of the earlier plan. What that assumed of effect and noise is a prior that
+    the outcomes correct; what is minimised is the expected regret of the units to come.
 
     Parameters
     ----------
@@ -191,7 +192,8 @@ def replan(
         How many units have been assigned.
     statistics
         Of their outcomes: for `features` one cell per action, with the constant first in each row;
-        for `dim` one cell. The true parameters are drawn from their posterior given these.
+        for `dim` one cell. The effect, the noise and the true parameters are drawn from their
+        posterior given these.
     covariance
         For `dim`: that of the contexts, shape (d, d). The statistics do not show it, because they
         hold chosen vectors only.
@@ -248,7 +250,10 @@ def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan
         rows=tuple(rows),
         online=online,
         candidates=made,
-        wrong_guesses=partial(sensitivity, request, chosen.sizes),
+        # What was learned from outcomes is no guess.
+        wrong_guesses=tuple
+        if request.model.past is not None
+        else partial(sensitivity, request, chosen.sizes),
     )
 
 

@@ -28,7 +28,7 @@ WORTH, SURE = 0.03, 3.0
 #: Shares of the next batch that may be assigned at random, to learn more from it.
 EXPLORED = (0.0, 0.2, 0.5, 1.0)
 #: How many trials sizes are tuned and judged on, and points in each.
-TUNED, JUDGED = (128, 128), (768, 256)
+TUNED, JUDGED = (128, 64), (512, 128)
 #: The ends of the interval of what is believed.
 LOW, HIGH = 0.05, 0.95
 
