@@ -74,7 +74,7 @@ def test_a_wave_proposes_sizes_that_are_adopted_by_an_event(store):
     assert now.sizes == (planned[0], *made.sizes)
     assert now.randomised == max(0.1, made.explored)
     assert campaign.replan() is None
-    with pytest.raises(CampaignStateError, match="there is no proposal to adopt. One is made when"):
+    with pytest.raises(CampaignStateError, match=r"no proposal to adopt\. One is made when"):
         campaign.replan(adopt=True)
     table, _ = wave(campaign)
     assert len(table) == made.sizes[0]
@@ -138,9 +138,7 @@ def test_without_a_plan_the_outcomes_alone_say_how_large_things_are(store):
 
 def test_a_proposal_that_the_rows_do_not_give_is_named(store, monkeypatch):
     honest = closing.proposed
-    monkeypatch.setattr(
-        closing, "proposed", lambda *given: replace(honest(*given), saving=1_000.0)
-    )
+    monkeypatch.setattr(closing, "proposed", lambda *given: replace(honest(*given), saving=1_000.0))
     campaign = adaptive(store)
     _, closed = wave(campaign)
     [found] = campaign.verify().findings

@@ -1,4 +1,4 @@
-"""How likely rewards are under an effect and a noise, by the dense normal density of all of them."""
+"""How likely rewards are under an effect and a noise, by the dense normal density of them all."""
 
 import numpy as np
 from scipy.stats import multivariate_normal

@@ -9,7 +9,8 @@ from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
-from seqbatch.campaign.steps.amending import abort, adopt as adopt_proposal, amend, go_on
+from seqbatch.campaign.steps.amending import abort, amend, go_on
+from seqbatch.campaign.steps.amending import adopt as adopt_proposal
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare

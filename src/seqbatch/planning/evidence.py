@@ -102,7 +102,8 @@ def _effects(near: list[float]) -> Floats:
     """Return the effects to try."""
     low, high = math.log(min(near) / REACH), math.log(max(near) * REACH)
     steps = math.ceil((high - low) / math.log(STEP))
-    return np.exp(np.linspace(low, high, steps + 1))
+    effects: Floats = np.exp(np.linspace(low, high, steps + 1))
+    return effects
 
 
 def _noises(known: Statistics, model: Model) -> Floats:
@@ -116,7 +117,8 @@ def _noises(known: Statistics, model: Model) -> Floats:
         left += max(float(squares - moment @ fit), 0.0)
     steps = np.array(NOISE_STEPS)
     if freedom and left > 1e-12 * known.squares.sum():
-        return math.sqrt(left / freedom) * np.exp(steps / math.sqrt(2 * freedom))
+        around: Floats = math.sqrt(left / freedom) * np.exp(steps / math.sqrt(2 * freedom))
+        return around
     stated = float(np.exp(np.mean([math.log(noise) for _, noise in model.scenarios])))
     return stated * np.exp(steps)
 

@@ -18,6 +18,7 @@ from seqbatch.planning.costs import online_row, row, sensitivity
 from seqbatch.planning.effects import law_of, several
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
+from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
     GridKind,
     Request,
@@ -26,7 +27,6 @@ from seqbatch.planning.request import (
     model_of,
     numbers_of,
 )
-from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct

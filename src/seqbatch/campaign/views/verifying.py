@@ -37,8 +37,8 @@ from seqbatch.campaign.record.store import (
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
-from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
+from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.core.arrays import Integers

@@ -53,11 +53,11 @@ def _common(past: Past, spread: float, noise: float, shared: Floats) -> Floats:
     # Rounding leaves it a little unsymmetric.
     root = np.linalg.cholesky((precision + precision.T) / 2)
     pull = np.linalg.solve(system, past.moment[..., None])[..., 0].sum(axis=0) / spread**2
-    mean: Floats = np.linalg.solve(precision, pull)
-    return mean + np.linalg.solve(root.T, shared.T).T
+    drawn: Floats = np.linalg.solve(precision, pull) + np.linalg.solve(root.T, shared.T).T
+    return drawn
 
 
 def _solved(matrices: Floats, vectors: Floats) -> Floats:
     """Solve one system a model for the vectors of all trials, shape (trials, models, dim)."""
-    solved: Floats = np.linalg.solve(matrices, np.moveaxis(vectors, 0, -1))
-    return np.moveaxis(solved, -1, 0)
+    solved = np.linalg.solve(matrices, np.moveaxis(vectors, 0, -1))
+    return np.asarray(np.moveaxis(solved, -1, 0), dtype=np.float64)
