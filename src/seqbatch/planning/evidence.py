@@ -120,7 +120,8 @@ def _noises(known: Statistics, model: Model) -> Floats:
         around: Floats = math.sqrt(left / freedom) * np.exp(steps / math.sqrt(2 * freedom))
         return around
     stated = float(np.exp(np.mean([math.log(noise) for _, noise in model.scenarios])))
-    return stated * np.exp(steps)
+    wide: Floats = stated * np.exp(steps)
+    return wide
 
 
 def _log_prior(effect: float, law: EffectLaw) -> float:
