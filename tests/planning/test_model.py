@@ -82,12 +82,16 @@ def test_scenarios_count_by_their_weights(layout):
         layout=layout, actions=3, dim=4, scenarios=((0.2, 1.0), (2.2, 1.0)), weights=(0.9, 0.1)
     )
     assert model.effect == pytest.approx(0.4)
+    # Seven trials of the likely one for one of the other.
+    assert model.strata == (0,) * 7 + (1,)
     trials = model.ensemble(63, seed=1)
     assert trials.trials == 64
     rates = trials.rates([1])
     assert (rates.weight * rates.uniform).mean() == pytest.approx(0.4)
-    np.testing.assert_allclose(rates.uniform.reshape(-1, 2).mean(axis=0), [0.2, 2.2])
-    assert [trial.weight for trial in model.thinned(3, seed=1)] == pytest.approx([1.8, 0.2] * 2)
+    np.testing.assert_allclose(rates.by_scenario([1]), [0.9 * 0.2, 0.1 * 2.2])
+    np.testing.assert_allclose(rates.uniform.reshape(-1, 8).mean(axis=0), [0.2] * 7 + [2.2])
+    weights = [trial.weight for trial in model.thinned(3, seed=1)]
+    assert weights == pytest.approx([0.9 / 7 * 8] * 7 + [0.1 * 8])
 
 
 def test_scenarios_are_equally_likely_unless_weighted():

@@ -36,7 +36,7 @@ def test_chi_squares_are_quantiles():
 def test_wishart_factors_have_the_laws_moments_and_rank(vectors):
     rng = np.random.default_rng(1)
     factors = wishart_factors(
-        rng.standard_normal((40_000, 4, 4)),
+        np.tril(rng.standard_normal((40_000, 4, 4)), -1),
         rng.standard_normal((40_000, 4)),
         np.full(40_000, float(vectors)),
     )
@@ -218,7 +218,8 @@ def test_points_choose_as_plain_code_does():
     regret, best = np.empty(trials), np.empty(trials)
     gram = np.full((trials, actions, 1 + decisive, 1 + decisive), 7.0)
     count = np.full((trials, actions), 7, dtype=np.int64)
-    kernels.choose_points(points, guess, truth, 25, regret, best, gram, count)
+    across = np.ascontiguousarray(np.swapaxes(points, 1, 2))
+    kernels.choose_points(across, guess, truth, 25, regret, best, gram, count)
     for r in range(trials):
         ones = np.ones((number, 1))
         row = np.hstack([ones, points[r, :, :decisive]])

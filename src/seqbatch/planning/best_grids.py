@@ -17,9 +17,9 @@ from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.request import Request
 
 #: A grid that costs more than this times the tuned one's in the trials for tuning is not judged.
-CLOSE = 1.05
+CLOSE = 1.02
 #: How many grids show what the best one for each effect would cost.
-SCANNED = 7
+SCANNED = 5
 
 #: What a grid is judged by, given what each scenario adds to its regret.
 Weighing = Callable[[Floats], float]

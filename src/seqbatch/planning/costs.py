@@ -86,6 +86,8 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
         longest = max(least, limits.units // 4)
         starts = [round(float(first)) for first in np.geomspace(least, longest, 4)]
         starts += [first for first in set(firsts) if first < limits.units]
+        # Of starts that are nearly as long, one is enough.
+        starts = list({round(4 * math.log(start)): start for start in sorted(starts)}.values())
     made = []
     for first in dict.fromkeys(min(start, limits.units) for start in starts):
         ends = [first]
@@ -170,7 +172,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.
-        spread = totals.reshape(-1, request.judging.strata).std(axis=0, ddof=1)
+        spread = totals.reshape(-1, len(request.judging.strata)).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
     if model.dim < 2:

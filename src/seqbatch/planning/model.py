@@ -31,6 +31,8 @@ from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: Places in the seed tree that the ensembles do not use.
 PARAMETERS, TIES, COMMON = 10, 14, 19
+#: A scenario has a stratum of trials for each of so many parts of the probability.
+LIKELY = 8
 #: Where rows are given: points for each parameter, and at most.
 POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
 
@@ -97,20 +99,24 @@ class Model:
         length = _mean_length(self.dim, constant=self.layout == "block")
         return effect / (theory.expected_maximum(self.actions) * length)
 
-    def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
+    def ensemble(
+        self, trials: int, *, seed: int, points: int = 512, draws: Draws | None = None
+    ) -> Trials:
         """Return trials whose parameters are drawn from the law, scenario by scenario.
 
-        Every scenario has as many trials, at least two; `trials` is rounded up accordingly.
+        Every stratum has as many trials, at least two; `trials` is rounded up accordingly. The
+        seed's own draws may be given, so that they need not be drawn again.
         """
-        number = len(self.scenarios)
-        trials = number * max(2, -(-trials // number))
+        strata = self.strata
+        trials = len(strata) * max(2, -(-trials // len(strata)))
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
+        draws = draws or Draws(place)
         made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(
-                theta[:, 0], self.actions, noise, Draws(place), self.past, self.conduct,
-                weight=weight, strata=number,
+                theta[:, 0], self.actions, noise, draws, self.past, self.conduct,
+                weight=weight, strata=strata,
             )  # fmt: skip
         else:
             # Without features all points are one.
@@ -118,31 +124,53 @@ class Model:
             if self.rows is not None:
                 used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
             made = BlockEnsemble(
-                theta, noise, Draws(place), used, self.past, self.conduct,
-                weight=weight, rows=self.rows, strata=number,
+                theta, noise, draws, used, self.past, self.conduct,
+                weight=weight, rows=self.rows, strata=strata,
             )  # fmt: skip
-        if self.past is not None:
-            return made
-        # The trials' gain, which grows with the parameters, becomes the stated one exactly.
-        counted = weight * made.rates([1]).uniform
-        gains = counted.reshape(-1, number).mean(axis=0) / (number * np.array(self.weights))
-        effects = np.array([effect for effect, _ in self.scenarios])
-        scale, gain = np.resize(effects / gains, trials), effects * self.weights
+        return made if self.past is not None else self._scaled(made)
+
+    def _scaled(self, made: Trials) -> Trials:
+        """Make the trials' gain, which grows with the parameters, the stated one exactly."""
+        number = len(self.strata)
+        effects = self._by_stratum([effect for effect, _ in self.scenarios])
+        counted = made.weight * made.rates([1]).uniform
+        gains = counted.reshape(-1, number).mean(axis=0) / number
+        stated = effects * self._stratum_weights
+        scale = np.resize(stated / gains, made.trials)
         if isinstance(made, BlockEnsemble):
             theta = made.theta * scale[:, None, None]
-            return replace(made, theta=theta, gain=gain, scale=scale)
-        return replace(made, theta=made.theta * scale[:, None], gain=gain)
+            return replace(made, theta=theta, gain=stated, scale=scale)
+        return replace(made, theta=made.theta * scale[:, None], gain=stated)
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """The scenarios of successive trials, by number: likely ones have more of them."""
+        number = max(len(self.weights), LIKELY)
+        times = [max(1, round(weight * number)) for weight in self.weights]
+        shared = math.gcd(*times)
+        return tuple(place for place, copies in enumerate(times) for _ in range(copies // shared))
+
+    @property
+    def _stratum_weights(self) -> Floats:
+        """How likely each stratum is: a scenario's weight is shared by its strata."""
+        copies = np.bincount(self.strata)
+        return self._by_stratum(np.array(self.weights) / copies)
+
+    def _by_stratum(self, values: Sequence[float] | Floats) -> Floats:
+        """Return for each stratum its scenario's value."""
+        return np.asarray(values, dtype=np.float64)[list(self.strata)]
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
-        return np.resize([self.spread(effect) for effect, _ in self.scenarios], trials)
+        spreads = [self.spread(effect) for effect, _ in self.scenarios]
+        return np.resize(self._by_stratum(spreads), trials)
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
         """Return trials to run any policy on, with normal contexts or the given rows.
 
-        Every scenario has as many; `trials` is rounded up accordingly.
+        Every stratum has as many; `trials` is rounded up accordingly.
         """
-        trials = len(self.scenarios) * -(-trials // len(self.scenarios))
+        trials = len(self.strata) * -(-trials // len(self.strata))
         theta, noise, weight = self._parameters(trials, SeedSequence(seed))
         contexts = self._features if self.layout == "block" else self._vectors
         return [
@@ -155,11 +183,11 @@ class Model:
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats, Floats]:
         """Return parameters (trials, models, dim), noise levels and weights (trials,)."""
         models = 1 if self.layout == "shared" else self.actions
-        noise = np.resize([level for _, level in self.scenarios], trials)
+        noise = np.resize(self._by_stratum([level for _, level in self.scenarios]), trials)
         spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
-        # One scenario after the other; a trial counts for its scenario's probability.
-        weight = np.resize(len(self.weights) * np.array(self.weights), trials)
+        # A trial counts for its stratum's probability.
+        weight = np.resize(len(self.strata) * self._stratum_weights, trials)
         if self.past is not None:
             shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
             theta = parameters_given(self.past, self.spreads(trials), noise, normals, shared)

@@ -29,7 +29,8 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
     number = min(128, max(24, 400 // model.dim)) if model.dim > 1 else 256
     trials = model.thinned(number, seed=seed)
     options = _options(model, sum(row.sizes))
-    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * model.actions))
+    models = 1 if model.layout == "shared" else model.actions
+    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * models))
     with warnings.catch_warnings():
         # A first batch that leaves directions open is part of what is compared.
         warnings.simplefilter("ignore", RankDeficiencyWarning)

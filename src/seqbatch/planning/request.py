@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.random import SeedSequence
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
@@ -18,6 +19,7 @@ from seqbatch.planning.promises import Promises
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Rates
 
 GridKind = Literal["tuned", "paper"]
@@ -30,13 +32,13 @@ MAX_BATCHES = 8
 MOST_UNITS = 10**15
 #: Grids are tuned on some trials and judged on others.
 TUNING, JUDGING = 1, 2
-#: How many trials there are of each: this over the dimension, within bounds. In many dimensions
-#: trials differ less; in few, rare trials that learn nothing more must be among them.
+#: How many trials there are of each: this over the number of parameters, within bounds. With many
+#: parameters trials differ less; with few, rare trials that learn nothing must be among them.
 TRIALS = {
-    (TUNING, "shared"): (640, 32, 128),
-    (TUNING, "block"): (640, 32, 128),
-    (JUDGING, "shared"): (10_240, 128, 2_048),
-    (JUDGING, "block"): (6_144, 128, 1_536),
+    (TUNING, "shared"): (640, 30, 130),
+    (TUNING, "block"): (1_950, 20, 130),
+    (JUDGING, "shared"): (10_240, 120, 2_000),
+    (JUDGING, "block"): (12_480, 40, 1_000),
 }
 #: Where all of a model is one number an action: this over the actions.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
@@ -60,6 +62,8 @@ class Request:
         See :func:`seqbatch.planning.plan`.
     law
         What was known of the effect before the experiment.
+    draws
+        What was drawn for each purpose: the same for this request and those that replace its model.
     """
 
     model: Model
@@ -72,6 +76,7 @@ class Request:
     seed: int
     sample: Sample | None
     law: EffectLaw
+    draws: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     @cached_property
     def tuning(self) -> Trials:
@@ -113,12 +118,17 @@ class Request:
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
-        trials = min(most, max(least, total // self.model.dim))
+        models = 1 if self.model.layout == "shared" else self.model.actions
+        trials = min(most, max(least, total // (models * self.model.dim)))
         if self.model.dim == 1:
             # They cost next to nothing, and few of them lose anything.
             trials = max(trials, SIMPLE[purpose] // self.model.actions)
+        # As many for all numbers of scenarios that the same draws are to serve.
+        trials = 10 * -(-trials // 10)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
-        return self.model.ensemble(trials, seed=10 * self.seed + purpose)
+        seed = 10 * self.seed + purpose
+        draws = self.draws.setdefault(purpose, Draws(SeedSequence(seed)))
+        return self.model.ensemble(trials, seed=seed, draws=draws)
 
     @property
     def promises(self) -> Promises:

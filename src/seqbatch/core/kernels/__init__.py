@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+    from seqbatch.core.kernels.systems import solve_positive
 
 __all__ = [
     "REFRESH",
@@ -36,10 +37,11 @@ __all__ = [
     "ridge_cells",
     "signed_counts",
     "solve",
+    "solve_positive",
     "split_cells",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "scoring")
+FILES = ("batches", "cells", "online", "points", "regression", "scoring", "systems")
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

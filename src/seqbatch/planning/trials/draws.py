@@ -38,12 +38,32 @@ class Draws:
         """Return standard normals, the same ones whenever they are asked for."""
         return self._drawn((purpose, batch, shape), lambda random: random.standard_normal(shape))
 
-    def taken(self, rows: Floats, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
-        """Return rows taken at random, with replacement, the same ones whenever asked for."""
+    def below(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
+        """Return standard normals below the diagonals of square matrices, and zeros."""
         return self._drawn(
-            (purpose, batch, shape, "rows"),
-            lambda random: rows[random.integers(0, len(rows), shape)],
+            (purpose, batch, shape, "below"),
+            lambda random: np.tril(random.standard_normal(shape), -1),
         )
+
+    def taken(
+        self,
+        rows: Floats,
+        purpose: int,
+        batch: int,
+        shape: tuple[int, ...],
+        *,
+        across: bool = False,
+    ) -> Floats:
+        """Return rows taken at random, with replacement, the same ones whenever asked for.
+
+        They lie side by side in the last axis but one, or `across` in the last one.
+        """
+
+        def draw(random: Generator) -> Floats:
+            drawn = rows[random.integers(0, len(rows), shape)]
+            return np.ascontiguousarray(np.swapaxes(drawn, -1, -2)) if across else drawn
+
+        return self._drawn((purpose, batch, shape, "rows"), draw)
 
     def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], Floats]) -> Floats:
         """Return what was drawn under this key of purpose, batch and more, or draw it."""
@@ -136,7 +156,7 @@ def wishart_factors(
     Parameters
     ----------
     normals, diagonal
-        Standard normals, shapes (..., dim, dim) and (..., dim).
+        Standard normals, below the diagonal and for it, shapes (..., dim, dim) and (..., dim).
     freedom
         How many vectors, shape (...).
     last
@@ -144,7 +164,7 @@ def wishart_factors(
     """
     dim = diagonal.shape[-1]
     left = freedom[..., None] - np.arange(dim)
-    factors = np.tril(normals, -1) * (left > 0)[..., None, :]
+    factors = normals * (left > 0)[..., None, :]
     places = np.arange(dim)
     factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
     if last is not None:

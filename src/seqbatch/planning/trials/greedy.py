@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats
 
 #: An error below this share of the value is rounding: the value is exact.
@@ -50,10 +51,10 @@ class Rates:
     blind
         The share of each batch that is assigned so, shape (batches,).
     gain
-        What each scenario adds to the mean of `uniform`, where it is known exactly; shape
+        What each stratum adds to the mean of `uniform`, where it is known exactly; shape
         (strata,), or one number.
     strata
-        How many scenarios the trials are of, one after the other, as many of each.
+        The scenarios that the trials are of, by number, one trial after the other, over and over.
     """
 
     regret: Floats
@@ -62,7 +63,7 @@ class Rates:
     uniform: Floats
     blind: Floats
     gain: Floats | float | None
-    strata: int = 1
+    strata: tuple[int, ...] = (0,)
 
     def total(self, sizes: Sequence[int]) -> tuple[float, float]:
         """Return the regret of batches of these sizes, and its standard error.
@@ -75,12 +76,13 @@ class Rates:
     def by_scenario(self, sizes: Sequence[int]) -> Floats:
         """Return what each scenario adds to the regret of batches of these sizes.
 
-        That is its regret times its probability, shape (strata,).
+        That is its regret times its probability, shape (scenarios,).
         """
         units = np.array(sizes, dtype=np.float64)
         lost, known = self._beside_chance(self.regret @ units, float(self.blind @ units))
-        means = (self.weight * lost).reshape(-1, self.strata).mean(axis=0) / self.strata
-        return np.asarray(means + known, dtype=np.float64)
+        number = len(self.strata)
+        means = (self.weight * lost).reshape(-1, number).mean(axis=0) / number
+        return np.bincount(self.strata, weights=means + known)
 
     def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
         """Return the mean over trials of what is lost, and its standard error.
@@ -96,7 +98,7 @@ class Rates:
         weighted = self.weight * lost
         mean = float(np.sum(known)) + float(weighted.mean())
         # Each scenario has its share of the trials, so that the differences between are no chance.
-        spread = weighted.reshape(-1, self.strata).std(axis=0, ddof=1)
+        spread = weighted.reshape(-1, len(self.strata)).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / len(weighted))
         return mean, error if error > ROUNDING * abs(mean) else 0.0
 
@@ -117,11 +119,19 @@ def least_squares(gram: Floats, moment: Floats) -> Floats:
     dim = gram.shape[-1]
     # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
     # keeps even a gram of zeros solvable.
-    size = np.trace(gram, axis1=-2, axis2=-1)[..., None, None] + 1e-300
-    return solve(gram + 1e-10 * size * np.eye(dim), moment)
+    size = np.trace(gram, axis1=-2, axis2=-1)[..., None] + 1e-300
+    matrices, places = gram.copy(), np.arange(dim)
+    matrices[..., places, places] += 1e-10 * size
+    return solve(matrices, moment)
 
 
 def solve(matrices: Floats, vectors: Floats) -> Floats:
-    """Return the solutions of many systems, shapes (..., dim, dim) and (..., dim)."""
-    solutions: Floats = np.asarray(np.linalg.solve(matrices, vectors[..., None]), dtype=np.float64)
-    return solutions[..., 0]
+    """Return the solutions of many systems with positive definite matrices.
+
+    Shapes (..., dim, dim) and (..., dim).
+    """
+    solutions, dim = np.empty(vectors.shape), vectors.shape[-1]
+    flat = np.ascontiguousarray(matrices).reshape(-1, dim, dim)
+    wanted = np.ascontiguousarray(vectors).reshape(-1, dim)
+    kernels.solve_positive(flat, wanted, solutions.reshape(-1, dim))
+    return solutions

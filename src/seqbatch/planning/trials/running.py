@@ -58,15 +58,15 @@ class Greedy(Protocol):
 
     @property
     def gain(self) -> Floats | float | None:
-        """What each scenario adds to the mean regret of a random action, where that is known."""
+        """What each stratum adds to the mean regret of a random action, where that is known."""
 
     @property
     def weight(self) -> Floats | float:
         """How much each trial counts by the way its parameters were drawn."""
 
     @property
-    def strata(self) -> int:
-        """How many scenarios the trials are of, one after the other."""
+    def strata(self) -> tuple[int, ...]:
+        """The scenarios that the trials are of, one trial after the other, over and over."""
 
     def nothing(self) -> Learned:
         """Return the sums of no outcomes."""
