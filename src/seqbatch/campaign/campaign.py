@@ -10,6 +10,7 @@ from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.steps.amending import abort, amend, go_on
+from seqbatch.campaign.steps.amending import adopt as adopt_proposal
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
@@ -28,6 +29,7 @@ from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
 from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
+from seqbatch.planning.replanning import Proposal
 from seqbatch.targets import require_target
 
 
@@ -522,6 +524,22 @@ class Campaign:
             metric_formats=metric_formats,
             force=force,
         )
+
+    @naming_damage
+    def replan(self, *, adopt: bool = False, reason: str = "") -> Proposal | None:
+        """Return the sizes that closing the last wave proposed, None where there are none.
+
+        Parameters
+        ----------
+        adopt
+            Make them the campaign's, by an event of their own.
+        reason
+            Why; what the proposal rests on, where left out.
+        """
+        now = self.situation()
+        if adopt:
+            adopt_proposal(self.store, self.name, self._logbook, why=reason)
+        return None if now.proposal is None else Proposal.of(now.proposal)
 
     @naming_damage
     def go_on(self, *, reason: str) -> Event:

@@ -352,6 +352,7 @@ def close(
 
 
 def _show_closed(result: "Closed") -> None:
+    from seqbatch.campaign.deciding.proposal_words import proposal_text
     from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations
 
@@ -387,6 +388,8 @@ def _show_closed(result: "Closed") -> None:
         say(look_text(result.stopping))
     if result.inflated is not None:
         say(inflation_text(result.inflated))
+    if result.proposal is not None:
+        say(proposal_text(result.proposal, result.unit))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")

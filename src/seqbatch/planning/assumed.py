@@ -37,7 +37,15 @@ def assumptions(plan: "Plan") -> str:
         f"Assumed: {shape}; a perfect assignment gains {_effects(plan)} per unit over a "
         f"random one; reward noise has standard deviation {_numbers(noises)}."
     )
-    text += _uncertain(plan)
+    if model.past is not None:
+        text = (
+            f"Assumed: {shape}. Learned from the outcomes so far: a perfect assignment gains "
+            f"{_around([effect for effect, _ in model.scenarios])} per unit over a random one, "
+            f"in experiments like this one; reward noise has standard deviation "
+            f"{_around([noise for _, noise in model.scenarios])}."
+        )
+    else:
+        text += _uncertain(plan)
     text += _conduct(plan)
     if plan.sample is not None:
         text += "\n" + plan.sample.verdict()
@@ -111,6 +119,13 @@ def settings(plan: "Plan") -> str:
     if request.law.spread > 1:
         lines.append(f"Spread of the effect around the guess: a factor of {request.law.spread:g}.")
     return "\n".join(lines)
+
+
+def _around(values: list[float]) -> str:
+    """Return the middle of equally plausible values, and what nine in ten are within."""
+    tenths = sorted(values)
+    low, middle, high = (tenths[int(share * len(tenths))] for share in (0.05, 0.5, 0.95))
+    return f"{number(middle, 2)} ({number(low, 2)} to {number(high, 2)}, 90%)"
 
 
 def _numbers(values: list[float]) -> str:

@@ -62,11 +62,11 @@ def _expected(regrets: Floats) -> float:
 def weighing(request: Request, number: int, start: tuple[float, float] | None) -> Weighing:
     """Return what grids of this number of batches are judged by.
 
-    That is expected regret where the scenario is certain, else the mean over the scenarios of
-    regret relative to the least that was found for each.
+    That is expected regret where the scenario is certain or was learned from outcomes, else the
+    mean over the scenarios of regret relative to the least that was found for each.
     """
     limits, weights = request.limits, np.array(request.model.weights)
-    if len(weights) == 1:
+    if len(weights) == 1 or request.model.past is not None:
         return _expected
     bend = TYPICAL_BEND if start is None else math.exp(start[1])
     firsts = np.geomspace(min(request.least_first, limits.units / 2), limits.units / 2, SCANNED)

@@ -25,11 +25,12 @@ from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.near_ties import with_near_ties
+from seqbatch.planning.trials.posterior import parameters_given
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: Places in the seed tree that the ensembles do not use.
-PARAMETERS, TIES = 10, 14
+PARAMETERS, TIES, COMMON = 10, 14, 19
 #: A scenario has a stratum of trials for each of so many parts of the probability.
 LIKELY = 8
 #: Where rows are given: points for each parameter, and at most.
@@ -188,7 +189,9 @@ class Model:
         # A trial counts for its stratum's probability.
         weight = np.resize(len(self.strata) * self._stratum_weights, trials)
         if self.past is not None:
-            return _posterior(self.past, spread, noise, normals), noise, weight
+            shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
+            theta = parameters_given(self.past, self.spreads(trials), noise, normals, shared)
+            return theta, noise, weight
         if self.dim == 1:
             drawn, counts = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
             normals, weight = drawn[..., None], weight * counts
@@ -203,18 +206,6 @@ class Model:
 
     def _vectors(self, random: Generator, units: int) -> Floats:
         return random.standard_normal((units, self.actions, self.dim))
-
-
-def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Floats:
-    """Draw parameters given what is known."""
-    dim = normals.shape[2]
-    level = noise[:, None, None, None]
-    precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
-    mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
-    # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
-    root = np.linalg.cholesky(precision)
-    draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
-    return draws[..., 0]
 
 
 @cache

@@ -18,6 +18,7 @@ from seqbatch.planning.costs import online_row, row, sensitivity
 from seqbatch.planning.effects import law_of, several
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
+from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
     GridKind,
     Request,
@@ -30,7 +31,6 @@ from seqbatch.planning.request import (
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.whitening import whitened
 from seqbatch.policies.base import LinearPolicy
 
 ContextKind = Literal["stochastic", "adversarial"]
@@ -185,7 +185,8 @@ def replan(
 ) -> Plan:
     """Plan the rest of an experiment under way, given its data so far.
 
-    The policy stays that of the earlier plan.
+    The policy stays that of the earlier plan. What that assumed of effect and noise is a prior that
+    the outcomes correct; what is minimised is the expected regret of the units to come.
 
     Parameters
     ----------
@@ -195,7 +196,8 @@ def replan(
         How many units have been assigned.
     statistics
         Of their outcomes: for `features` one cell per action, with the constant first in each row;
-        for `dim` one cell. The true parameters are drawn from their posterior given these.
+        for `dim` one cell. The effect, the noise and the true parameters are drawn from their
+        posterior given these.
     covariance
         For `dim`: that of the contexts, shape (d, d). The statistics do not show it, because they
         hold chosen vectors only.
@@ -223,33 +225,14 @@ def replan(
             "one for adversarial contexts",
             "There, split what is left into equal batches.",
         )
-    if not isinstance(statistics, Statistics):
-        raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
-    total, model = before.seen + before.units, before.model
+    total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    models = 1 if model.layout == "shared" else model.actions
-    if (statistics.cells, statistics.dim) != (models, model.dim):
-        raise InvalidArgumentError(
-            "statistics",
-            f"of {models} cells and dimension {model.dim}, as the plan's model",
-            f"{statistics.cells} cells and dimension {statistics.dim}",
-        )
+    model = model_given(before.model, before.request.law, statistics, covariance)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
-    request = Request(
-        # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-        model=replace(model, past=whitened(statistics, covariance, model), rows=None),
-        limits=limits,
-        numbers=numbers_of(limits, batches, max_batches),
-        batches=batches,
-        kind="tuned",
-        batch_cost=before.batch_cost,
-        within=before.within,
-        seed=before.seed,
-        sample=before.sample,
-        law=before.request.law,
-    )
+    numbers = numbers_of(limits, batches, max_batches)
+    request = request_given(before, model, limits, numbers, batches)
     return _stochastic(request, policy=before.policy)
 
 
@@ -271,7 +254,10 @@ def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan
         rows=tuple(rows),
         online=online,
         candidates=made,
-        wrong_guesses=partial(sensitivity, request, chosen.sizes),
+        # What was learned from outcomes is no guess.
+        wrong_guesses=tuple
+        if request.model.past is not None
+        else partial(sensitivity, request, chosen.sizes),
     )
 
 

@@ -92,7 +92,7 @@ def decide_together(
     """
     count = len(said.groups)
     own = chances(now, count, said.eligible)
-    share = now.spec.randomised
+    share = now.randomised
     limits = limits_left(now, count)
     prices = None
     table = own + (1 - own.sum(axis=1, keepdims=True)) * said.probabilities

@@ -51,6 +51,7 @@ class Grid(Part):
     waves: Whole | None = Field(default=None, ge=1, le=MOST_WAVES)
     units: Whole | None = Field(default=None, ge=1, le=MOST_UNITS)
     plan: dict[str, Any] | None = None
+    adaptive: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "Grid":
@@ -69,6 +70,11 @@ class Grid(Part):
             )
         if not self.calendar and (self.waves is not None or self.units is not None):
             raise ValueError("waves and units go with calendar = true alone")
+        if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
+            raise ValueError(
+                "adaptive = true proposes new sizes, and where the calendar decides there are none "
+                "to propose: leave it out, or declare sizes or a plan without waves"
+            )
         return self
 
 
@@ -166,6 +172,11 @@ class Spec(Part):
             raise ValueError(
                 "start is needed where a date's days are a feature: they are counted from it, as "
                 "in start = 2026-03-01"
+            )
+        if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
+            raise ValueError(
+                "grid.adaptive = true needs one model per action, with an intercept: leave it out, "
+                'or declare model = "per-action" and features.intercept = true'
             )
         self._check_columns(names)
         self._check_segments()

@@ -16,6 +16,7 @@ from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.views.limits import LimitRow, limit_rows, worth
 from seqbatch.display import Table, shown
+from seqbatch.planning.replanning import Proposal
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
@@ -94,6 +95,8 @@ class Status:
         How many values of each column were moved to a bound so far.
     limits, worth
         What is used of capacities and the budget; and what one more of what is short is worth.
+    proposal
+        The sizes that closing the last wave proposed, while they can still be adopted.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -122,6 +125,7 @@ class Status:
     clipped: dict[str, int] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
+    proposal: Proposal | None = None
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -220,6 +224,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         metrics=metrics.rows([action.name for action in now.actions]),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
+        proposal=None if now.proposal is None else Proposal.of(now.proposal),
     )
 
 

@@ -39,6 +39,7 @@ from seqbatch.campaign.record.store import (
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
+from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
@@ -412,6 +413,9 @@ class _Verifying:
             return
         # Before first, then after: what is asked for in order is not folded twice.
         state = self._closed(event, stored) if event.kind == "close" else None
+        before = self._after(event.sequence - 1) if event.kind == "amend" else None
+        if before and (problem := wrong_adoption(before, self._events, event)):
+            self._find(event.sequence, "adopted proposal", problem)
         now = self._after(event.sequence)
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
@@ -455,4 +459,7 @@ class _Verifying:
             problem = f"the times of events give {gone.waiting}, not {after.waiting}"
             self._find(event.sequence, "waiting assignments", problem)
         news = news.counting(gone.ledger(event.sequence, parts=0))
-        return closed(learner, unpack_state(before.content, now), self._reader, news)
+        state = closed(learner, unpack_state(before.content, now), self._reader, news)
+        if problem := wrong_proposal(learner, state, event):
+            self._find(event.sequence, "proposal", problem)
+        return state

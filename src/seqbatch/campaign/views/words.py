@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.proposal_words import proposal_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.limits import limits_table
 from seqbatch.campaign.views.policy_words import plainly
@@ -201,6 +202,8 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
 def remarks(status: "Status") -> list[str]:
     """Return what stands below the tables: rows that are held, notes, and the state's hash."""
     said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    if status.proposal is not None:
+        said.append(proposal_text(status.proposal, status.unit))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
         told = absences(recorded, absent, status.absent_value, status.unit)

@@ -23,10 +23,14 @@ class Past:
         Sum of x x' for each model, shape (models, dim, dim).
     moment
         Sum of reward times x for each model, shape (models, dim).
+    common
+        The standard deviation of what the parameters of all models have in common, which moves no
+        choice; 0 where there is no such part.
     """
 
     gram: Floats
     moment: Floats
+    common: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
