@@ -1,4 +1,4 @@
-"""Compare what plans predict with direct simulation, and time them; write docs/planner.md."""
+"""Compare what plans predict with direct simulation, and time them; write docs/plan-accuracy.md."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ from seqbatch.planning import Plan, plan
 from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 
-PAGE = Path("docs/planner.md")
+PAGE = Path("docs/plan-accuracy.md")
 TRIALS = 600
 
 SETTINGS: tuple[dict[str, Any], ...] = (

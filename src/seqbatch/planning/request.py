@@ -58,6 +58,8 @@ class Request:
         See :func:`seqbatch.planning.plan`.
     stated
         Whether the user stated the effect; else it is the default.
+    detect, power
+        The lift to be detected, if any, and with which power.
     """
 
     model: Model
@@ -70,6 +72,8 @@ class Request:
     seed: int
     sample: Sample | None
     stated: bool = True
+    detect: float | None = None
+    power: float = 0.8
 
     @cached_property
     def tuning(self) -> Trials:
