@@ -11,7 +11,10 @@ from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Plan
+from seqbatch.policies import SBPE
 from seqbatch.policies.base import LinearPolicy
+
+GREEDY = SBPE(first="uniform", ties="random")
 
 
 def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) -> Plan:
@@ -29,6 +32,8 @@ def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) 
     answer
         Makes a plan.
     """
+    # Whatever the batches, not more can be known than if all units were randomised in one.
+    _enough(request, (request.limits.units,), GREEDY, lift)
     while True:
         made = answer(request)
         share = _enough(request, made.grid.sizes, made.policy, lift)

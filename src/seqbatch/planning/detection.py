@@ -21,8 +21,8 @@ from seqbatch.planning.model import Model
 from seqbatch.policies import ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
-#: A look that adds less than this to the information is none.
-NOTHING = 1e-9
+#: Where the next look adds less than this share to the information, there is none.
+NOTHING = 0.01
 #: Randomised shares are found to this.
 STEP = 1e-3
 
@@ -65,9 +65,9 @@ class Detection:
     effect
         The lift that the looks are about: the assumed effect.
     looks
-        One after each batch that counts.
-    batches
-        How many batches there are; those without a look give no comparison a chance.
+        One after each batch that counts, unless the next adds next to nothing.
+    counting, batches
+        How many batches count, and how many there are; later ones leave nothing to chance.
     """
 
     error: float
@@ -75,12 +75,8 @@ class Detection:
     lift_90: float
     effect: float
     looks: tuple[PlannedLook, ...]
+    counting: int
     batches: int
-
-    @property
-    def all_count(self) -> bool:
-        """Whether every batch adds to what is known."""
-        return len(self.looks) == self.batches
 
     @property
     def early(self) -> tuple[float, float]:
@@ -95,7 +91,7 @@ def detection(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> Detec
     shares = shares_of(model, sizes, policy)
     path = _path(model, shares)
     ends = list(accumulate(shares.sizes))
-    places = _growing(shares.information)
+    places = _apart(shares.information)
     times = [shares.information[place] for place in places]
     means = [model.effect / path[place] for place in places]
     brien, pocock = (
@@ -119,6 +115,7 @@ def detection(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> Detec
         lift_90=detectable_lift(path[-1], power=0.9),
         effect=model.effect,
         looks=looks,
+        counting=len(shares.sizes),
         batches=len(sizes),
     )
 
@@ -219,11 +216,10 @@ def _path(model: Model, shares: PlanOfShares) -> tuple[float, ...]:
     )
 
 
-def _growing(information: Sequence[float]) -> list[int]:
-    """Return the places at which information was added."""
-    places, last = list[int](), 0.0
-    for place, time in enumerate(information):
-        if time > last + NOTHING:
-            places.append(place)
-            last = time
+def _apart(information: Sequence[float]) -> list[int]:
+    """Return the places of looks that differ in information, the last one always."""
+    places = [len(information) - 1]
+    for place in reversed(range(len(information) - 1)):
+        if information[place] < (1 - NOTHING) * information[places[0]]:
+            places.insert(0, place)
     return places

@@ -31,10 +31,10 @@ def describe_detection(found: Detection, *, asked: float | None, power: float) -
 
 def _counting(found: Detection) -> str:
     """Say which batches tell nothing, and why."""
-    if found.all_count:
+    if found.counting == found.batches:
         return ""
-    which = "batch alone counts" if len(found.looks) == 1 else "batches alone count"
-    first = "first" if len(found.looks) == 1 else f"first {len(found.looks)}"
+    which = "batch alone counts" if found.counting == 1 else "batches alone count"
+    first = "first" if found.counting == 1 else f"first {found.counting}"
     return (
         f" The {first} {which}: later ones leave nothing to chance, and show no lift without "
         "randomised units or a floor."
