@@ -1,11 +1,19 @@
-"""Compare what plans predict with direct simulation, and time them; write docs/plan-accuracy.md."""
+"""Compare what plans predict with what happens, and time them; write docs/plan-accuracy.md.
 
+`python -m benchmarks.planning` runs every section; names run those alone, and leave the others as
+the page has them: regret, errors, power, data, seconds.
+"""
+
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import detection, real_data
+from benchmarks.progress import paragraph, say
 from benchmarks.worlds import COORDINATES, world
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import SBPE
@@ -40,7 +48,16 @@ def directly(made: Plan, law: str) -> tuple[float, float]:
 
 def agreement() -> list[str]:
     """Return one line for each setting: the prediction, and each law's direct simulation."""
-    lines = []
+    laws = list(COORDINATES)
+    lines = [
+        *paragraph(
+            f"Regret as predicted, and as simulated unit by unit in {TRIALS} trials with "
+            "coordinates of several laws, of variance 1; in brackets the deviation from the "
+            "prediction, which assumes normal ones."
+        ),
+        f"| plan | predicted | {' | '.join(laws)} |",
+        "|---" * (2 + len(laws)) + "|",
+    ]
     for asked in SETTINGS:
         made = plan(**asked, max_batches=asked["batches"])
         cells = [", ".join(f"{name} {value:,}" for name, value in asked.items())]
@@ -49,13 +66,19 @@ def agreement() -> list[str]:
             mean, error = directly(made, law)
             cells.append(f"{mean:.0f} ± {error:.0f} ({mean / made.row.regret - 1:+.0%})")
         lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        say(lines[-1])
     return lines
 
 
 def timings() -> list[str]:
     """Return one line for each model: seconds for the full table, few units and many."""
-    lines = []
+    plan(units=1_000, actions=2, features=1, max_batches=2)  # compiles what is compiled
+    lines = [
+        "The full table up to eight batches, with policies and fully online:",
+        "",
+        "| model | ten thousand units | a billion units |",
+        "|---|---|---|",
+    ]
     for kind in (
         {"actions": 10, "dim": 10},
         {"actions": 4, "dim": 50},
@@ -68,33 +91,41 @@ def timings() -> list[str]:
             plan(units=units, **kind)  # type: ignore[arg-type]
             cells.append(f"{time.perf_counter() - start:.1f} s")
         lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        say(lines[-1])
     return lines
 
 
-def main() -> None:
-    plan(units=1_000, actions=2, features=1, max_batches=2)  # compiles what is compiled
-    laws = list(COORDINATES)
-    lines = [
-        "# How good plans are",
-        "",
-        "Written by `python -m benchmarks.planning`. Regret as predicted, and as simulated unit by",
-        f"unit in {TRIALS} trials with coordinates of several laws, of variance 1; in brackets",
-        "the deviation from the prediction, which assumes normal ones.",
-        "",
-        f"| plan | predicted | {' | '.join(laws)} |",
-        "|---" * (2 + len(laws)) + "|",
-        *agreement(),
-        "",
-        "The full table up to eight batches, with policies, sensitivity and fully online:",
-        "",
-        "| model | ten thousand units | a billion units |",
-        "|---|---|---|",
-        *timings(),
-    ]
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"Written to {PAGE}")
+#: By the word that asks for it: the heading, and what writes the section.
+SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
+    "regret": ("Regret", agreement),
+    "errors": ("Standard errors of lifts", detection.errors),
+    "power": ("Detectable lifts against simulated power", detection.powers),
+    "data": ("Real data", real_data.table),
+    "seconds": ("Seconds", timings),
+}
+
+
+def written(page: str) -> dict[str, list[str]]:
+    """Return the sections that a page has, by their headings."""
+    found: dict[str, list[str]] = {}
+    for part in page.split("\n## ")[1:]:
+        heading, _, body = part.partition("\n")
+        found[heading] = body.strip("\n").splitlines()
+    return found
+
+
+def main(names: list[str]) -> None:
+    """Write the sections named anew, or all."""
+    sections = written(PAGE.read_text(encoding="utf-8"))
+    for name in names or SECTIONS:
+        heading, make = SECTIONS[name]
+        sections[heading] = make()
+        lines = ["# How good plans are", "", "Written by `python -m benchmarks.planning`."]
+        for title, _ in SECTIONS.values():
+            lines += ["", f"## {title}", "", *sections.get(title, ["Not measured yet."])]
+        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        say(f"{heading}: written to {PAGE}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
