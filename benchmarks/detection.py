@@ -235,8 +235,8 @@ def powers() -> list[str]:
     lines = [
         *paragraph(
             f"In {CAMPAIGNS} simulated campaigns each: how often the interval of a lift that "
-            "should be found with 80 or 90% power lies above 0, and how often looks find a lift of the "
-            "effect's size before the last wave. Chance alone makes a share uncertain by up to "
+            "should be found with 80 or 90% power lies above 0, and how often looks find a lift of "
+            "the effect's size before the last wave. Chance alone makes a share uncertain by up to "
             f"{0.5 / np.sqrt(CAMPAIGNS):.1%}."
         ),
         f"| {' | '.join(heads)} |",

@@ -1,7 +1,7 @@
 """Compare what plans predict with what happens, and time them; write docs/plan-accuracy.md.
 
 `python -m benchmarks.planning` runs every section; names run those alone, and leave the others as
-the page has them: regret, errors, power, data, seconds.
+the page has them: regret, conduct, errors, power, data, seconds.
 """
 
 import sys
@@ -32,17 +32,28 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3},
     {"units": 8_000, "actions": 4, "features": 2, "effect": 0.3, "batches": 5},
 )
+CONDUCTED = 400
+CONDUCTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"randomised": 0.3},
+    {"floor": 0.05},
+    {"missing": 0.5},
+    {"delay": 1},
+    {"max_batch": 2_000},
+    {"min_batch": 500},
+    {"randomised": 0.2, "floor": 0.02, "missing": 0.3, "delay": 1, "min_batch": 300},
+)
+GREEDY = SBPE(first="uniform", ties="random")
 
 
 def directly(made: Plan, law: str) -> tuple[float, float]:
     """Return the mean regret unit by unit, and its standard error."""
     environment = world(made.model, law)
-    policy = SBPE(first="uniform", ties="random")
-    regret = [
-        simulate(policy, environment, made.grid, seed=seed, method="direct", learn_last=False)
+    runs = [
+        simulate(GREEDY, environment, made.grid, seed=seed, method="direct", learn_last=False)
         for seed in range(TRIALS)
     ]
-    totals = np.array([run.regret[-1] for run in regret])
+    totals = np.array([run.regret[-1] for run in runs])
     return float(totals.mean()), float(totals.std(ddof=1) / np.sqrt(TRIALS))
 
 
@@ -66,6 +77,35 @@ def agreement() -> list[str]:
             mean, error = directly(made, law)
             cells.append(f"{mean:.0f} ± {error:.0f} ({mean / made.row.regret - 1:+.0%})")
         lines.append(f"| {' | '.join(cells)} |")
+        say(lines[-1])
+    return lines
+
+
+def conducts() -> list[str]:
+    """Return one line for each way to run an experiment: the prediction, and direct simulation."""
+    asked: dict[str, Any] = {"units": 5_000, "actions": 3, "features": 3, "effect": 0.3}
+    lines = [
+        *paragraph(
+            "With 5,000 units, 3 actions, 3 features, effect 0.3 and 3 batches: regret as "
+            f"predicted, and as simulated unit by unit in {CONDUCTED} trials with the policy's "
+            "own code."
+        ),
+        "| experiment | predicted | simulated |",
+        "|---|---|---|",
+    ]
+    for more in CONDUCTS:
+        made = plan(**asked, **more, batches=3, max_batches=3)
+        lost = [
+            # With every unit of a batch, instead of some that stand for it.
+            trial.regret(GREEDY, made.grid.sizes, np.random.default_rng(seed), most=made.units)
+            for seed, trial in enumerate(made.model.thinned(CONDUCTED, seed=1))
+        ]
+        mean, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(CONDUCTED))
+        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing beside"
+        lines.append(
+            f"| {name} | {made.row.regret:.0f} ± {made.row.error:.0f} | {mean:.0f} ± {error:.0f} "
+            f"({mean / made.row.regret - 1:+.0%}) |"
+        )
         say(lines[-1])
     return lines
 
@@ -98,6 +138,7 @@ def timings() -> list[str]:
 #: By the word that asks for it: the heading, and what writes the section.
 SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
     "regret": ("Regret", agreement),
+    "conduct": ("Randomised units, missing and late outcomes, limits", conducts),
     "errors": ("Standard errors of lifts", detection.errors),
     "power": ("Detectable lifts against simulated power", detection.powers),
     "data": ("Real data", real_data.table),
@@ -116,10 +157,11 @@ def written(page: str) -> dict[str, list[str]]:
 
 def main(names: list[str]) -> None:
     """Write the sections named anew, or all."""
-    sections = written(PAGE.read_text(encoding="utf-8"))
     for name in names or SECTIONS:
         heading, make = SECTIONS[name]
-        sections[heading] = make()
+        # The page is read when the section is there: others may have been written meanwhile.
+        made = make()
+        sections = {**written(PAGE.read_text(encoding="utf-8")), heading: made}
         lines = ["# How good plans are", "", "Written by `python -m benchmarks.planning`."]
         for title, _ in SECTIONS.values():
             lines += ["", f"## {title}", "", *sections.get(title, ["Not measured yet."])]

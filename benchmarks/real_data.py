@@ -114,7 +114,7 @@ def _with_constant(features: Floats) -> Floats:
 def _labelled(name: str, data: datasets.Labelled, columns: Sequence[int], units: int) -> World:
     """Return the problem of guessing a class from some columns."""
     rows = np.random.default_rng(0).permutation(len(data))[:POPULATION]
-    features = data.features[np.ix_(rows, columns)]
+    features = data.features[rows][:, list(columns)]
     varied = features[:, features.std(axis=0) > 0]
     return World(name, _with_constant(varied), np.eye(len(data.classes))[data.labels[rows]], units)
 
