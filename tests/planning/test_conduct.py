@@ -93,6 +93,18 @@ def test_a_randomised_share_changes_the_sizes():
 
 
 @pytest.mark.slow
+def test_limits_of_waves_enter_the_prediction():
+    asked = {"units": 5_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
+    free = plan(**asked)
+    for limit in ({"min_batch": 1_000}, {"max_batch": 2_000}):
+        kept = plan(**asked, **limit)
+        assert kept.row.regret > 1.1 * free.row.regret
+        # The larger first batch measures better, and is paid for in regret.
+        assert kept.grid.sizes[0] > free.grid.sizes[0]
+        assert kept.detection.error < free.detection.error
+
+
+@pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
     asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "effect_spread": 1, "max_batches": 3}
     made = plan(**asked, delay=1)

@@ -190,7 +190,7 @@ SETTINGS = [
     ({"units": 5_000, "actions": 2, "features": 3, "effect": 0.3, "batches": 2}, "normal"),
     ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
-    # Contexts that are not normal; docs/planner.md has all laws beside all settings.
+    # Contexts that are not normal; docs/plan-accuracy.md has all laws beside all settings.
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "skewed"),
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
     (

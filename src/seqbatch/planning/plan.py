@@ -15,6 +15,7 @@ from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.choosing import choose
 from seqbatch.planning.costs import online_row, row, sensitivity
+from seqbatch.planning.detecting import detecting
 from seqbatch.planning.effects import law_of, several
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policy_candidates import candidates, preferred, ucb
@@ -60,6 +61,8 @@ def plan(
     delay: int = 0,
     batch_cost: float | None = None,
     within: float = 0.05,
+    detect: float | None = None,
+    power: float = 0.8,
     seed: int = 0,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
@@ -117,6 +120,11 @@ def plan(
     within
         How far below fully online is close enough: 0.05 asks for 95% of what fully online gains
         over a random assignment.
+    detect
+        A lift over control, in units of reward, that must be detected (two-sided at 5%): the plan
+        then has the least randomised share with which it is, from `randomised` up.
+    power
+        The probability with which it must be; also that of :attr:`Plan.trade`.
     seed
         The same seed gives the same plan.
 
@@ -136,9 +144,10 @@ def plan(
     law = law_of(effect, effect_spread, noises)
     model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(model.actions, randomised, floor, missing, delay)
-    if contexts == "adversarial" and conduct != Conduct(actions=model.actions):
+    told = conduct != Conduct(actions=model.actions) or detect is not None
+    if contexts == "adversarial" and told:
         raise InvalidArgumentError(
-            "randomised, floor, missing and delay",
+            "randomised, floor, missing, delay and detect",
             "left out where contexts are adversarial",
             "at least one of them",
             "Theorem 1, which the answer rests on, knows none of them.",
@@ -163,10 +172,14 @@ def plan(
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
         law=law,
+        detect=None if detect is None else arguments.number("detect", detect, above=0),
+        power=arguments.number("power", power, at_least=0.5, at_most=0.999),
     )
     if contexts == "adversarial":
         return _adversarial(request)
     require_answerable(model)
+    if request.detect is not None:
+        return detecting(request, request.detect, _stochastic)
     return _stochastic(request)
 
 

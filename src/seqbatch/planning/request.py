@@ -66,6 +66,8 @@ class Request:
         See :func:`seqbatch.planning.plan`.
     law
         What was known of the effect before the experiment.
+    detect, power
+        The lift to be detected, if any, and with which power.
     draws
         What was drawn for each purpose: the same for this request and those that replace its model.
     """
@@ -80,6 +82,8 @@ class Request:
     seed: int
     sample: Sample | None
     law: EffectLaw
+    detect: float | None = None
+    power: float = 0.8
     draws: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -7,6 +7,7 @@ from seqbatch import display
 from seqbatch.display import Table
 from seqbatch.display import counted as counted
 from seqbatch.planning.assumed import assumptions, percent
+from seqbatch.planning.detection_words import describe_detection, detection_table
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Candidate, Plan, Row
@@ -16,7 +17,7 @@ def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
     parts = [_heading(plan), _batches(plan), plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), assumptions(plan)]
+        parts += [_policies(plan), _detection(plan), assumptions(plan)]
     return "\n".join(part for part in parts if part)
 
 
@@ -52,7 +53,7 @@ def short(plan: "Plan") -> str:
 
 
 def tables(plan: "Plan") -> list[Table]:
-    """Return what other numbers of batches cost, and what a wrong guess of the effect costs."""
+    """Return what other numbers of batches cost, what a wrong guess costs, and what looks show."""
     names = {
         "regret": "regret",
         "error": "±",
@@ -76,7 +77,8 @@ def tables(plan: "Plan") -> list[Table]:
             for row in shown
         ],
     )
-    return [costs, *_wrong_guesses(plan)]
+    looks = [] if plan.detection is None else [detection_table(plan.detection)]
+    return [costs, *_wrong_guesses(plan), *looks]
 
 
 def chosen(plan: "Plan") -> str:
@@ -253,6 +255,13 @@ def _policies(plan: "Plan") -> str:
             "few trials."
         )
     return text
+
+
+def _detection(plan: "Plan") -> str:
+    if plan.detection is None:
+        return ""
+    request = plan.request
+    return describe_detection(plan.detection, asked=request.detect, power=request.power)
 
 
 def _more(one: "Candidate") -> str:

@@ -59,8 +59,16 @@ __all__ = [
 ]
 
 FILES = (
-    "batches", "cells", "online", "points", "regression", "rounding", "scoring", "systems", "tilting",
-)  # fmt: skip
+    "batches",
+    "cells",
+    "online",
+    "points",
+    "regression",
+    "rounding",
+    "scoring",
+    "systems",
+    "tilting",
+)
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
