@@ -42,11 +42,18 @@ class Draws:
     def below(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
         """Return standard normals below the diagonals of square matrices, and zeros."""
         return self._drawn(
-            (purpose, batch, shape, "below"), lambda random: np.tril(random.standard_normal(shape), -1)
+            (purpose, batch, shape, "below"),
+            lambda random: np.tril(random.standard_normal(shape), -1),
         )
 
     def taken(
-        self, rows: Floats, purpose: int, batch: int, shape: tuple[int, ...], *, across: bool = False
+        self,
+        rows: Floats,
+        purpose: int,
+        batch: int,
+        shape: tuple[int, ...],
+        *,
+        across: bool = False,
     ) -> Floats:
         """Return rows taken at random, with replacement, the same ones whenever asked for.
 

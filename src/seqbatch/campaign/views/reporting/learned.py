@@ -78,8 +78,8 @@ def _against_plan(of: Material) -> list[Part]:
         f"{number(measure.scale * planned, 2)}, measured "
         f"{measure.number(seen.estimate, seen.error)} ({measure.between(seen)}).{least} The plan "
         f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
-        f"one on average, and noise of {number(measure.scale * noise, 2)}; where the truth is another, so is "
-        "what can be gained."
+        f"one on average, and noise of {number(measure.scale * noise, 2)}; where the truth is "
+        "another, so is what can be gained."
     ]
 
 
