@@ -106,8 +106,15 @@ def test_limits_of_waves_enter_the_prediction():
 
 @pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
-    asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "effect_spread": 1, "max_batches": 3}
-    made = plan(**asked, delay=1)
+    asked = {
+        "units": 5_000,
+        "actions": 2,
+        "features": 2,
+        "effect": 0.3,
+        "effect_spread": 1,
+        "max_batches": 3,
+    }
+    made = plan(**asked, effect_spread=1, delay=1)
     assert made.rows[1].regret == pytest.approx(5_000 * 0.3)
     assert made.rows[1].error == 0
     assert sum(made.grid.sizes[:2]) * 0.3 < made.row.regret < 0.5 * made.rows[1].regret

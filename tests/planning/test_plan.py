@@ -229,7 +229,7 @@ def test_predictions_agree_with_direct_simulation(asked, law):
 @pytest.mark.slow
 def test_fully_online_is_what_updates_after_every_unit_cost():
     """Least squares after each unit, behind a uniform start as long as the plan's."""
-    made = plan(units=3_000, actions=3, dim=3, effect=0.5, max_batches=2)
+    made = plan(units=3_000, actions=3, dim=3, effect=0.5, effect_spread=1, max_batches=2)
     instances = [world(made.model).instance(np.random.SeedSequence(seed)) for seed in range(50)]
     # All trials side by side, each with three lengths of the uniform start.
     x, noise, theta = (

@@ -30,7 +30,8 @@ def best_grids(request: Request) -> dict[int, Sizes]:
     found: dict[int, Sizes] = {}
     start = None
     for number in request.numbers:
-        options, weigh = paper_grids(request, number), _expected
+        options = paper_grids(request, number)
+        weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
             sizes, start = tuned(request, number, weigh, start)

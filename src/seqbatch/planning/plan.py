@@ -89,7 +89,7 @@ def plan(
     effect_spread
         The law's width, a factor: with 2, the effect is as likely above the guess as below it, and
         two times in three between half of it and twice it. 1 takes the guess for certain. The
-        default is 2 around a stated effect, and 3 around the usual one.
+        default is 2.5 around a stated effect, and 3 around the usual one.
     noise
         The standard deviation of a reward given the unit and the action; several numbers are
         equally plausible guesses.

@@ -82,7 +82,7 @@ class Rates:
         lost, known = self._beside_chance(self.regret @ units, float(self.blind @ units))
         number = len(self.strata)
         means = (self.weight * lost).reshape(-1, number).mean(axis=0) / number
-        return np.bincount(self.strata, weights=means + known)
+        return np.asarray(np.bincount(self.strata, weights=means + known), dtype=np.float64)
 
     def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
         """Return the mean over trials of what is lost, and its standard error.
