@@ -111,7 +111,6 @@ def test_late_outcomes_keep_the_second_batch_uniform():
         "actions": 2,
         "features": 2,
         "effect": 0.3,
-        "effect_spread": 1,
         "max_batches": 3,
     }
     made = plan(**asked, effect_spread=1, delay=1)

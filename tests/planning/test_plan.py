@@ -13,6 +13,7 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
 from seqbatch.planning.policy_candidates import preferred
@@ -499,7 +500,7 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     request = Request(
         model=campaign.model, limits=Limits(units=20_000), numbers=[2], batches=2, kind="tuned",
-        batch_cost=None, within=0.05, seed=0, sample=None,
+        batch_cost=None, within=0.05, seed=0, sample=None, law=EffectLaw(guesses=(0.3,)),
     )  # fmt: skip
     assert not np.isin(request.tuning.theta, request.judging.theta).any()
     sizes = campaign.rows[1].sizes

@@ -21,7 +21,7 @@ USUAL = 0.2
 #: Without a guess two effects in three are between a fifteenth and six tenths of the noise, and 19
 #: in 20 between a fiftieth and twice the noise: nearly all that anybody would experiment for.
 UNSTATED_SPREAD = 3.0
-#: Around a guess. With 20,000 units and four batches a grid for this law costs 3 to 7% more than
+#: Around a guess. With 20,000 units and four batches a grid for this law costs 2 to 7% more than
 #: the best one where the guess was right, and 1.2 to 1.4 times as much where the effect is four
 #: times the guess; a grid for the guess alone costs twice as much there.
 STATED_SPREAD = 2.5
