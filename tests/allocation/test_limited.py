@@ -109,6 +109,20 @@ def test_prices_prove_that_nothing_better_exists():
     assert bound - found.value == pytest.approx(left * found.budget_price, abs=1e-5 * bound)
 
 
+@pytest.mark.parametrize(
+    ("units", "actions", "whole"), [(60_000, 4, False), (60_000, 4, True), (500, 14, False)]
+)
+def test_prices_of_many_units_and_many_actions(units, actions, whole):
+    random = np.random.default_rng(7)
+    scores = random.normal(size=(units, actions)) + 0.2 * np.arange(actions)
+    scores = np.rint(2 * scores) if whole else scores
+    most = np.append(np.inf, np.full(actions - 1, units // (actions + 1)))
+    found = limited(scores, np.eye(actions)[scores.argmax(axis=1)], Limits(at_most=most))
+    bound = (scores - found.prices).max(axis=1).sum() + most[1:] @ found.prices[1:]
+    assert found.value == pytest.approx(bound, rel=1e-6)
+    within(found.probabilities, {"least": np.zeros(actions), "most": most})
+
+
 def test_a_price_is_what_one_more_is_worth():
     random = np.random.default_rng(2)
     scores = random.normal(size=(200, 4)) + np.array([0, 1, 1, 1])

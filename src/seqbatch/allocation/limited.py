@@ -133,17 +133,20 @@ class _Task:
         whole, point = self._within(self.bounds, scores)
         totals = sums(whole)
         if sure_cost(totals, self.bounds.costs) > self.bounds.budget * (1 + SLACK):
-            whole, _ = self._within(self._whole_counts(totals), scores)
+            near = point[:-1] + point[-1] * self.bounds.costs
+            whole, _ = self._within(self._whole_counts(totals), scores, near=near)
         return whole, point
 
-    def _within(self, bounds: Bounds, scores: Floats | None) -> tuple[Integers, Floats]:
+    def _within(
+        self, bounds: Bounds, scores: Floats | None, *, near: Floats | None = None
+    ) -> tuple[Integers, Floats]:
         rest, may = self._rest(bounds)
         check_feasible(rest, may, self.weights)
         if scores is None:
             dual, tilt = tilting(self.table, self.weights, may, rest)
             point = tilt
         else:
-            point, warm = pricing(scores, self.weights, may, rest)
+            point, warm = pricing(scores, self.weights, may, rest, near=near)
             dual, tilt = sharing(warm, point)
         whole = np.empty(self.table.shape, dtype=np.int64)
         kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
