@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.deciding import balanced
 from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import weigh
 from seqbatch.campaign.deciding.draws import draws
@@ -223,3 +224,21 @@ def test_what_clashes_is_refused_at_create_with_the_numbers(store, changes, said
     with pytest.raises(InvalidSpecError) as caught:
         created(store, **changes)
     assert said in " ".join(str(caught.value).split())
+
+
+def test_prices_that_another_machine_rounds_otherwise_are_no_damage(store, monkeypatch):
+    """The draw is replayed from the logged table; what differs in the last digits is a note."""
+    campaign = created(store, capacity={"call": 40}, strata=["zip"])
+    campaign.assign(units(300))
+    real = balanced.limited
+
+    def elsewhere(*args, **options):
+        found = real(*args, **options)
+        noise = np.random.default_rng(1).choice([-1, 1], found.probabilities.shape) * 1e-14
+        noise -= noise.mean(axis=1, keepdims=True)
+        return replace(found, probabilities=found.probabilities + noise * (found.probabilities > 0))
+
+    monkeypatch.setattr(balanced, "limited", elsewhere)
+    verified = campaign.verify()
+    assert verified.sound
+    assert "another machine" in verified.notes[0]

@@ -24,6 +24,9 @@ from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.policies import Policy
 
+#: Probabilities that differ by less were rounded otherwise.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Balanced:
@@ -68,14 +71,23 @@ class Together:
         self._draws.append(drawn)
         self._given.append(given.select(list(self._now.spec.strata)))
 
-    def decided(self) -> Balanced:
-        """Decide for all of them."""
+    def decided(self, logged: Floats | None = None) -> Balanced:
+        """Decide for all of them, by probabilities that were logged where these are given.
+
+        Another machine may round prices otherwise; the draw itself is of whole numbers, and the
+        same everywhere.
+        """
         strata = strata_of(self._now.spec.strata, self._given)
-        return decide_together(self._now, gathered(self._said), all_of(self._draws), strata)
+        said, drawn = gathered(self._said), all_of(self._draws)
+        return decide_together(self._now, said, drawn, strata, logged)
 
 
 def decide_together(
-    now: Situation, said: Weighed, drawn: Draws, strata: Integers | None
+    now: Situation,
+    said: Weighed,
+    drawn: Draws,
+    strata: Integers | None,
+    logged: Floats | None = None,
 ) -> Balanced:
     """Decide for all new units of a file; the same whatever their order.
 
@@ -89,6 +101,9 @@ def decide_together(
         The units' own random numbers.
     strata
         The stratum of each unit, coarse to fine, shape (n, levels); None where there are none.
+    logged
+        The table that was drawn from, shape (n, K), where that was done already: it is drawn from
+        again unless it is another than the one that is computed.
     """
     count = len(said.groups)
     own = chances(now, count, said.eligible)
@@ -99,10 +114,12 @@ def decide_together(
     if limits is not None:
         prices = _within(now, limits, said, own, table, drawn)
         table = prices.probabilities
-    made = rounded(table, key=_key(now), order=drawn.lot, strata=strata)
+    same = logged is not None and np.abs(logged - table).max(initial=0.0) < ROUNDING
+    source = logged if logged is not None and same else table
+    made = rounded(source, key=_key(now), order=drawn.lot, strata=strata)
     randomised = _randomised(made.probabilities, made.actions, said.eligible, share, drawn)
-    done = decided(now, said, made.actions, made.probabilities, randomised)
-    return Balanced(done, prices)
+    found = table if same else made.probabilities
+    return Balanced(decided(now, said, made.actions, found, randomised), prices)
 
 
 def _within(

@@ -335,7 +335,8 @@ class _Verifying:
         event = Together(now, now.made_policy())
         for piece in waiting:
             event.add(piece.units, piece.given, piece.known)
-        again, start = event.decided(), 0
+        logged = np.concatenate([piece.stored.probabilities for piece in waiting])
+        again, start = event.decided(np.ascontiguousarray(logged[:, list(now.active)])), 0
         for piece in waiting:
             rows = np.arange(start, start + len(piece.units))
             self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
