@@ -26,6 +26,8 @@ UNITS, ACTIONS, DIM, WAVES = 20_000, 3, 4, 4
 EFFECT, NOISE = 0.2, 1.0
 FACTORS = (1 / 8, 1 / 4, 1.0, 4.0, 8.0)
 CAMPAIGNS = 200
+#: From here on: the thresholds of a proposal were chosen with lower ones in sight.
+FIRST_SEED = 1_000
 #: Campaigns whose results are kept together.
 PIECE = 20
 PAGE = Path("docs/replanning.md")
@@ -164,7 +166,7 @@ def some(setting: Setting, keep: Path | None, seeds: range) -> Floats:
     if keep is not None and (keep / name).exists():
         found: Floats = np.load(keep / name)
         return found
-    lost = np.array([campaign(setting, seed) for seed in seeds])
+    lost = np.array([campaign(setting, FIRST_SEED + seed) for seed in seeds])
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         np.save(keep / name, lost)
@@ -256,10 +258,10 @@ where the guess is wrong by 4 or more, and a cost of less than 2% where it is ri
 
 Where the effect was stated too small, the first wave is too large, and its loss is sunk before
 the first outcome is there: resizing later waves does not get it back, as the last column says,
-and there the aim is out of reach. What helps
-is a first wave that does not trust the guess: a law of effects (`effect_spread`), or one more
-wave. Where it was stated too large, the first wave teaches too little, and a larger second
-wave, in the block layout with a part of it at random, makes good for some of it.
+and there the aim is out of reach. A first wave that does not trust the guess, by a law of effects
+(`effect_spread`), may help; that is not measured here. Where it was stated too large, the first
+wave teaches too little, and a larger second wave, or a part of it at random, can make up for
+some of it.
 """
 
 
