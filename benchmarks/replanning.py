@@ -26,6 +26,8 @@ UNITS, ACTIONS, DIM, WAVES = 20_000, 3, 4, 4
 EFFECT, NOISE = 0.2, 1.0
 FACTORS = (1 / 8, 1 / 4, 1.0, 4.0, 8.0)
 CAMPAIGNS = 200
+#: From here on: the thresholds of a proposal were chosen with lower ones in sight.
+FIRST_SEED = 1_000
 #: Campaigns whose results are kept together.
 PIECE = 20
 PAGE = Path("docs/replanning.md")
@@ -164,7 +166,7 @@ def some(setting: Setting, keep: Path | None, seeds: range) -> Floats:
     if keep is not None and (keep / name).exists():
         found: Floats = np.load(keep / name)
         return found
-    lost = np.array([campaign(setting, seed) for seed in seeds])
+    lost = np.array([campaign(setting, FIRST_SEED + seed) for seed in seeds])
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         np.save(keep / name, lost)
@@ -197,6 +199,7 @@ def described(setting: Setting, lost: Floats) -> str:
             [
                 f"| {setting.layout}",
                 said(setting.factor),
+                f"{len(lost)}",
                 ", ".join(f"{size:,}" for size in sizes),
                 *means,
                 *cells,
@@ -229,16 +232,16 @@ def main() -> None:
         lost = measured(setting, asked.campaigns, asked.jobs, asked.keep)
         table.append(described(setting, lost))
         print(table[-1], f"{time.perf_counter() - start:.0f} s", flush=True)
-    asked.out.write_text(page(table, asked.campaigns), encoding="utf-8")
+    asked.out.write_text(page(table), encoding="utf-8")
 
 
 COLUMNS = (
-    "layout", "stated effect", "waves planned", "as planned", "right plan", "replanned", "told",
-    "recovered", "by the told",
+    "layout", "stated effect", "campaigns", "waves planned", "as planned", "right plan",
+    "replanned", "told", "recovered", "by the told",
 )  # fmt: skip
 PAGE_TEXT = """# What replanning saves
 
-Made by `python -m benchmarks.replanning`. {campaigns} campaigns a row, each of {units:,} units,
+Made by `python -m benchmarks.replanning`. Every campaign is of {units:,} units,
 {actions} actions and {waves} waves, run unit by unit by least squares and greedy choices, with
 parameters drawn for a true effect of {effect:g} and noise {noise:g}: in the shared layout a
 vector of {dim} numbers for each action and one model, in the block layout {features} features
@@ -247,23 +250,25 @@ and a constant and one model per action. The plan takes the stated effect for ce
 wave. *Told* is told the true effect after the first wave, and chooses the best fixed sizes and
 the share of the next wave at random for it: what the size of the effect, once known, can still
 be worth. The loss is the regret of the plan for the stated effect less that of the plan for the
-true one; the last two columns are the shares of it that are recovered.
+true one; the last two columns are the shares of it that are recovered. The aim was 60% of it
+where the guess is wrong by 4 or more, and a cost of less than 2% where it is right.
 
 {columns}
 {table}
 
 Where the effect was stated too small, the first wave is too large, and its loss is sunk before
-the first outcome is there: no replanner gets it back, as the last column says. What helps there
-is a first wave that does not trust the guess: a law of effects (`effect_spread`), or one more
-wave. Where it was stated too large, the first wave teaches too little, and a larger second
-wave, in the block layout with a part of it at random, makes good for some of it.
+the first outcome is there: resizing later waves does not get it back, as the last column says,
+and there the aim is out of reach. A first wave that does not trust the guess, by a law of effects
+(`effect_spread`), may help; that is not measured here. Where it was stated too large, the first
+wave teaches too little, and a larger second wave, or a part of it at random, can make up for
+some of it.
 """
 
 
-def page(table: list[str], campaigns: int) -> str:
+def page(table: list[str]) -> str:
     """Return the page."""
     return PAGE_TEXT.format(
-        campaigns=campaigns, units=UNITS, actions=ACTIONS, waves=WAVES, effect=EFFECT, noise=NOISE,
+        units=UNITS, actions=ACTIONS, waves=WAVES, effect=EFFECT, noise=NOISE,
         dim=DIM, features=DIM - 1, table="\n".join(table),
         columns=f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}",
     )  # fmt: skip
