@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.policies.rule import Rule, Ties
 
 First = Literal["fixed", "uniform"]
-Ties = Literal["lowest", "random"]
 Unknown = Literal["zero", "avoid"]
 
 
@@ -235,9 +235,12 @@ class BasePolicy:
         """Return the part of the evidence that each unit's outcome will enter."""
         return np.zeros(len(positions), dtype=np.int64)
 
-    def parts(self, state: State) -> list[tuple[int, int]]:
-        """Return the groups that the open batch's outcomes enter, and how many enter each."""
-        return [(0, state.problem.size(state.batch))]
+    def intervals(self, state: State) -> list[tuple[int, int, int]]:
+        """Return the groups that the open batch's outcomes enter, each with its units.
+
+        Units start to stop - 1 of the batch enter the group; units in no interval enter none.
+        """
+        return [(0, 0, state.problem.size(state.batch))]
 
     def still_used(self, state: State, groups: Integers) -> Bools:
         """Say for each group whether an outcome that enters it now has a part in any estimate."""
@@ -264,6 +267,10 @@ class BasePolicy:
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Return each unit's action and every action's probability."""
+        raise NotImplementedError
+
+    def rule(self, state: State) -> Rule:
+        """Return what decides in the open batch, for those who assign its units elsewhere."""
         raise NotImplementedError
 
     @property
@@ -323,6 +330,16 @@ class LinearPolicy(BasePolicy):
             return uniformly(len(contexts), state.problem.actions, draws)
         return self.prefer(state, contexts, ranking, draws)
 
+    def rule(self, state: State) -> Rule:
+        """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        if state.batch == 1 and self.first == "uniform":
+            return Rule(kind="uniform")
+        return self.preference(state)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule: the highest estimated mean."""
+        return Rule(kind="highest", theta=state.estimates[0].theta[None], ties=self.ties)
+
     def prefer(
         self,
         state: State,  # noqa: ARG002
@@ -360,14 +377,26 @@ class GreedyPolicy(LinearPolicy):
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Choose the highest estimated mean, among the actions that there is evidence of."""
-        known = self.known(state)
-        # A shared model knows every action or none, and before the first outcomes all are alike.
-        alike = state.problem.models == 1 or state.batch == 1 or known.all()
-        if self.unknown == "zero" or alike:
+        known = self.candidates(state)
+        if known is None:
             return super().prefer(state, contexts, ranking, draws)
         if not known.any():
             return uniformly(len(contexts), len(known), draws)
         return highest(np.where(known, ranking.scores, -np.inf), self.ties, draws)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule."""
+        known = self.candidates(state)
+        if known is not None and not known.any():
+            return Rule(kind="uniform")
+        return replace(super().preference(state), among=known)
+
+    def candidates(self, state: State) -> Bools | None:
+        """Return the actions to choose from: those with evidence, or None for all of them."""
+        known = self.known(state)
+        # A shared model knows every action or none, and before the first outcomes all are alike.
+        alike = state.problem.models == 1 or state.batch == 1 or known.all()
+        return None if self.unknown == "zero" or alike else known
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:

@@ -12,6 +12,7 @@ from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Ranking, State
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,3 +63,7 @@ class FixedAction(BasePolicy):
         probabilities = np.zeros_like(ranking.scores)
         probabilities[:, self.action] = 1.0
         return np.full(len(contexts), self.action, dtype=np.int64), probabilities
+
+    def rule(self, state: State) -> Rule:  # noqa: ARG002
+        """Return the action."""
+        return Rule(kind="fixed", action=self.action)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from seqbatch.core import Contexts, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import BasePolicy, Ranking, State, uniformly
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,3 +38,7 @@ class UniformRandom(BasePolicy):
     ) -> tuple[Integers, Floats]:
         """Choose uniformly."""
         return uniformly(len(contexts), state.problem.actions, draws)
+
+    def rule(self, state: State) -> Rule:  # noqa: ARG002
+        """Return the uniform rule."""
+        return Rule(kind="uniform")
