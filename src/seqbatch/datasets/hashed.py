@@ -86,6 +86,11 @@ class HashedRows:
         return len(self.click)
 
     @property
+    def scale(self) -> float:
+        """The factor 1/sqrt(d) of every vector."""
+        return float(1.0 / np.sqrt(self.dim))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory the rows take."""
         return int(self.codes.nbytes + self.click.nbytes)
@@ -93,7 +98,7 @@ class HashedRows:
     def dense(self, indices: ArrayLike | slice) -> Floats:
         """Return the vectors of these rows, shape (*indices.shape, d)."""
         vectors = self.sums(indices)
-        vectors *= 1.0 / np.sqrt(self.dim)
+        vectors *= self.scale
         return vectors
 
     def sums(self, indices: ArrayLike | slice) -> Floats:

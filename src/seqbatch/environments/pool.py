@@ -8,7 +8,7 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Layout, arguments
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bytes, Floats, Integers
 from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator
 
 
@@ -24,6 +24,23 @@ class Rows(Protocol):
 
     def dense(self, indices: Integers) -> Floats:
         """Return the rows at `indices`, of any shape, with their length as the last axis."""
+
+
+@runtime_checkable
+class CodedRows(Rows, Protocol):
+    """Rows that are sums of signed unit vectors, times one scale, kept as codes.
+
+    A code is the vector's place, plus 128 where its sign is negative; places past `dim` count for
+    nothing. A device makes the whole numbers itself.
+    """
+
+    @property
+    def codes(self) -> Bytes:
+        """One byte a unit vector, shape (n, vectors)."""
+
+    @property
+    def scale(self) -> float:
+        """What the sums are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,11 @@ class FeaturePool:
     def dim(self) -> int:
         """The length of a row."""
         return self._parts[0].dim
+
+    @property
+    def pool(self) -> Rows:
+        """The rows, in the form in which they are kept."""
+        return self._parts[0]
 
     def instance(self, seed: SeedSequence) -> "PoolInstance":
         """Return draws from the pool."""

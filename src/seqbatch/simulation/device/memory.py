@@ -1,0 +1,70 @@
+"""How many trials and units a device holds at a time."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from seqbatch.environments import BLOCK, Environment, Instance
+from seqbatch.environments.linear import LinearInstance
+from seqbatch.environments.pool import PoolInstance
+from seqbatch.errors import DeviceMemoryWarning
+from seqbatch.simulation.device.backend import Backend
+from seqbatch.simulation.device.pools import DevicePool, PoolSource, device_pool
+from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Source, block_size
+
+#: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
+#: action of a unit.
+COPIES, BESIDE = 4, 8
+#: The share of the free memory that is planned for; the rest is for what libraries need.
+SHARE = 0.7
+#: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
+MOST, FEWEST = 2**16, 2**12
+
+#: Makes the source of some trials.
+Maker = Callable[[Sequence[Any]], Source]
+
+
+def sources(
+    instances: Sequence[Instance], environment: Environment, backend: Backend
+) -> Iterator[tuple[Source, Sequence[Instance]]]:
+    """Return sources of units, each with as many instances as fit into the device's memory."""
+    slots = 1 if environment.layout == "block" else environment.actions
+    unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
+    make, size = _maker(instances, unit, backend)
+    fitting = max(int(backend.free_memory() * SHARE) // (size * unit), 1)
+    if fitting < len(instances):
+        _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
+    for start in range(0, len(instances), fitting):
+        part = instances[start : start + fitting]
+        yield make(part), part
+
+
+def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[Maker, int]:
+    """Return what makes sources, and how many units their blocks have."""
+    first = instances[0]
+    if isinstance(first, PoolInstance):
+        needed = DevicePool.nbytes(first.environment)
+        if needed <= backend.free_memory() * SHARE:
+            pool = device_pool(first.environment, backend)
+            free = int(backend.free_memory() * SHARE)
+            size = pool_block(free // (unit * len(instances)))
+            return lambda part: PoolSource(part, pool, backend, size), size
+        _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
+    elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
+        size = block_size(first.environment.slots * first.environment.dim)
+        return lambda part: LinearSource(part, backend), size
+    return lambda part: HostSource(part, backend), BLOCK
+
+
+def pool_block(units: int) -> int:
+    """Return the size of a pool's blocks where so many units fit: a power of two."""
+    return min(max(1 << max(units.bit_length() - 1, 0), FEWEST), MOST)
+
+
+def _say(what: str, backend: Backend, instead: str) -> None:
+    free = backend.free_memory() / 2**30
+    warnings.warn(
+        f"{backend.name} has {free:.2f} GiB free, too little for {what}: {instead}.",
+        DeviceMemoryWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,119 @@
+"""Pools of rows on a device: units are drawn from them by counters, in blocks of any size."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from seqbatch.core.arrays import Array
+from seqbatch.environments.pool import CodedRows, FeaturePool, PoolInstance
+from seqbatch.simulation.device import counters
+from seqbatch.simulation.device.backend import Backend
+from seqbatch.simulation.device.units import Units, trial_keys
+
+#: Means and noise of coded pools are multiples of this, and their contexts whole numbers. Sums over
+#: units are then exact: the same bits in whatever order and blocks they are taken.
+STEP = 2.0**-26
+#: Rows that are moved at a time.
+CHUNK = 2**20
+
+
+class DevicePool:
+    """The rows of a pool and their means, on a device.
+
+    Coded rows take one byte a number there, others eight.
+    """
+
+    def __init__(self, pool: FeaturePool, backend: Backend) -> None:
+        xp, rows = backend.xp, pool.pool
+        self.coded = isinstance(rows, CodedRows)
+        self.scale = rows.scale if isinstance(rows, CodedRows) else 1.0
+        weights = backend.array(np.asarray(pool.theta, dtype=np.float64) * self.scale)
+        kind = xp.int8 if self.coded else xp.float64
+        self.rows = xp.empty((len(rows), rows.dim), dtype=kind, device=backend.device)
+        self.means = backend.empty((len(rows),))
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, min(start + CHUNK, len(rows)))
+            if isinstance(rows, CodedRows):
+                self.rows[part] = signed_counts(backend.array(rows.codes[part]), rows.dim, xp)
+            else:
+                self.rows[part] = backend.array(rows.dense(np.arange(part.start, part.stop)))
+            self.means[part] = xp.astype(self.rows[part], xp.float64) @ weights
+        if self.coded:
+            self.means = stepped(self.means, xp)
+
+    @staticmethod
+    def nbytes(pool: FeaturePool) -> int:
+        """Return how many bytes a pool takes on a device."""
+        width = 1 if isinstance(pool.pool, CodedRows) else 8
+        return len(pool.pool) * (width * pool.dim + 8)
+
+
+# One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
+@lru_cache(maxsize=1)
+def device_pool(pool: FeaturePool, backend: Backend) -> DevicePool:
+    """Return a pool on a device, moved there once."""
+    return DevicePool(pool, backend)
+
+
+class PoolSource:
+    """Units drawn from a pool. Unit t of a trial is the same whatever the size of the blocks."""
+
+    def __init__(
+        self, instances: Sequence[PoolInstance], pool: DevicePool, backend: Backend, size: int
+    ) -> None:
+        self.environment, self.backend, self.size = instances[0].environment, backend, size
+        self.pool, self.scale = pool, pool.scale
+        keys = trial_keys([instance.seed for instance in instances])
+        self.keys = backend.array(keys)[:, None]
+
+    def block(self, index: int) -> Units:
+        """Draw distinct rows and the noise for each unit."""
+        xp, K = self.backend.xp, self.environment.actions
+        units = self.backend.integers(index * self.size, (index + 1) * self.size)
+        # K + 2 numbers a unit: its rows, its noise, and the policy's draw.
+        first = units[None, :] * (K + 2)
+        rows = self._rows(first)
+        flat = rows.reshape(-1)
+        contexts = xp.take(self.pool.rows, flat, axis=0).reshape(*rows.shape, -1)
+        noise = self.environment.noise * counters.normals(counters.bits(self.keys, first + K))
+        return Units(
+            contexts=xp.astype(contexts, xp.float64),
+            means=xp.take(self.pool.means, flat, axis=0).reshape(rows.shape),
+            noise=stepped(noise, xp) if self.pool.coded else noise,
+            make_draws=lambda: counters.uniforms(counters.bits(self.keys, first + K + 1)),
+        )
+
+    def _rows(self, first: Array) -> Array:
+        """Return K distinct rows a unit, as :func:`seqbatch.environments.pool.distinct` does."""
+        xp, pool = self.backend.xp, self.pool.rows.shape[0]
+        chosen: list[Array] = []
+        for k in range(self.environment.actions):
+            share = counters.uniforms(counters.bits(self.keys, first + k))
+            value = xp.astype(share * (pool - k), xp.int64)
+            for earlier in _ordered(chosen, xp):
+                value = value + xp.astype(value >= earlier, xp.int64)
+            chosen.append(value)
+        return xp.stack(chosen, axis=-1)
+
+
+def stepped(values: Array, xp: Array) -> Array:
+    """Round to multiples of STEP."""
+    return xp.round(values / STEP) * STEP
+
+
+def signed_counts(codes: Array, dim: int, xp: Array) -> Array:
+    """Return the whole numbers of coded rows: how often each place is named, with its sign."""
+    columns = []
+    for place in range(dim):
+        plus, minus = xp.astype(codes == place, xp.int8), xp.astype(codes == place + 128, xp.int8)
+        columns.append(xp.sum(plus - minus, axis=1, dtype=xp.int8))
+    return xp.stack(columns, axis=1)
+
+
+def _ordered(chosen: list[Array], xp: Array) -> list[Array]:
+    """Return the rows chosen so far, each unit's in their order."""
+    if len(chosen) < 2:
+        return chosen
+    ordered = xp.sort(xp.stack(chosen, axis=-1), axis=-1)
+    return [ordered[..., place] for place in range(len(chosen))]
