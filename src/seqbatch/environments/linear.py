@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -14,7 +14,6 @@ from seqbatch.environments.base import (
     PARAMETER,
     UNITS,
     Block,
-    Random,
     block_draws,
     branch,
     generator,
@@ -70,10 +69,12 @@ class LinearEnvironment:
         """Return what the contexts of an instance have in common; the identity by default."""
         return np.eye(self.dim)
 
-    def contexts(self, random: Random, units: int, shape: Array) -> Array:
+    def contexts(self, random: Any, units: int, shape: Array) -> Array:
         """Return contexts (n, slots, dim).
 
-        Where `random` draws for many trials, contexts and shape have an axis of trials in front.
+        `random` is NumPy's generator. For the laws of this package it may also be one that draws
+        for many trials (:class:`~seqbatch.environments.base.Random`): contexts and shape then have
+        an axis of trials in front.
         """
         raise NotImplementedError
 

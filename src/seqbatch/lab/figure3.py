@@ -111,6 +111,7 @@ class Figure3:
             out=options.out,
             seed=3,
             learn_last=False,
+            device=options.device,
             jobs=options.jobs,
             report=options.report,
         ).with_columns(pool=pl.lit(pool.rows))

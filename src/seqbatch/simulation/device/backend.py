@@ -56,9 +56,9 @@ class Backend:
         """Fill an array with uniform numbers of [0, 1)."""
         generator.random(out=out)
 
-    def free_memory(self) -> int:
-        """Return how many bytes may be used: a round figure where nobody can say."""
-        return 2**30
+    def free_memory(self) -> int | None:
+        """Return how many bytes are free; None on the host, whose memory is everybody's."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class TorchBackend(Backend):
         """Fill an array with uniform numbers of [0, 1)."""
         out.uniform_(generator=generator)
 
-    def free_memory(self) -> int:
+    def free_memory(self) -> int | None:
         """Return the GPU's free bytes, with those that PyTorch holds but does not use."""
         import torch
 

@@ -17,6 +17,8 @@ from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Sou
 COPIES, BESIDE = 4, 8
 #: The share of the free memory that is planned for; the rest is for what libraries need.
 SHARE = 0.7
+#: What blocks may take on the host: more would only leave the processor's caches.
+ON_HOST = 2**28
 #: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
 MOST, FEWEST = 2**16, 2**12
 
@@ -31,7 +33,7 @@ def sources(
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
     make, size = _maker(instances, unit, backend)
-    fitting = max(int(backend.free_memory() * SHARE) // (size * unit), 1)
+    fitting = max(usable(backend) // (size * unit), 1)
     if fitting < len(instances):
         _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
     for start in range(0, len(instances), fitting):
@@ -39,15 +41,20 @@ def sources(
         yield make(part), part
 
 
+def usable(backend: Backend) -> int:
+    """Return how many bytes blocks may take."""
+    free = backend.free_memory()
+    return ON_HOST if free is None else int(free * SHARE)
+
+
 def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[Maker, int]:
     """Return what makes sources, and how many units their blocks have."""
     first = instances[0]
     if isinstance(first, PoolInstance):
         needed = DevicePool.nbytes(first.environment)
-        if needed <= backend.free_memory() * SHARE:
+        if backend.free_memory() is None or needed <= usable(backend):
             pool = device_pool(first.environment, backend)
-            free = int(backend.free_memory() * SHARE)
-            size = pool_block(free // (unit * len(instances)))
+            size = pool_block(usable(backend) // (unit * len(instances)))
             return lambda part: PoolSource(part, pool, backend, size), size
         _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
     elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
@@ -62,9 +69,10 @@ def pool_block(units: int) -> int:
 
 
 def _say(what: str, backend: Backend, instead: str) -> None:
-    free = backend.free_memory() / 2**30
-    warnings.warn(
-        f"{backend.name} has {free:.2f} GiB free, too little for {what}: {instead}.",
-        DeviceMemoryWarning,
-        stacklevel=2,
-    )
+    free = backend.free_memory()
+    if free is not None:
+        warnings.warn(
+            f"{backend.name} has {free / 2**30:.2f} GiB free, too little for {what}: {instead}.",
+            DeviceMemoryWarning,
+            stacklevel=2,
+        )
