@@ -17,6 +17,7 @@ class Ball(LinearEnvironment):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numpy.random import SeedSequence
     >>> block = Ball(dim=4, actions=2).instance(SeedSequence(1)).block(0)
     >>> bool(np.linalg.norm(block.contexts, axis=2).max() <= 1)

@@ -1,14 +1,14 @@
 """Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Layout, arguments
-from seqbatch.core.arrays import Bytes, Floats, Integers
+from seqbatch.core.arrays import Array, Floats, Integers
 from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator
 
 
@@ -27,20 +27,15 @@ class Rows(Protocol):
 
 
 @runtime_checkable
-class CodedRows(Rows, Protocol):
-    """Rows that are sums of signed unit vectors, times one scale, kept as codes.
-
-    A code is the vector's place, plus 128 where its sign is negative; places past `dim` count for
-    nothing. A device makes the whole numbers itself.
-    """
-
-    @property
-    def codes(self) -> Bytes:
-        """One byte a unit vector, shape (n, vectors)."""
+class CountedRows(Rows, Protocol):
+    """Rows of small whole numbers, times one scale: a device holds them in a byte each."""
 
     @property
     def scale(self) -> float:
-        """What the sums are multiplied by."""
+        """What the whole numbers are multiplied by."""
+
+    def counts(self, place: Any) -> Array:
+        """Return the whole numbers of all rows, as int8 where `place` says, shape (n, d)."""
 
 
 @dataclass(frozen=True)

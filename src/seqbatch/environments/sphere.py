@@ -13,6 +13,7 @@ class Sphere(LinearEnvironment):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numpy.random import SeedSequence
     >>> block = Sphere(dim=4, actions=2).instance(SeedSequence(1)).block(0)
     >>> bool(np.allclose(np.linalg.norm(block.contexts, axis=2), 1))

@@ -1,18 +1,18 @@
 """Pools of rows on a device: units are drawn from them by counters, in blocks of any size."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from seqbatch.core.arrays import Array
-from seqbatch.environments.pool import CodedRows, FeaturePool, PoolInstance
+from seqbatch.environments.pool import CountedRows, FeaturePool, PoolInstance
 from seqbatch.simulation.device import counters
 from seqbatch.simulation.device.backend import Backend
 from seqbatch.simulation.device.units import Units, trial_keys
 
-#: Means and noise of coded pools are multiples of this, and their contexts whole numbers. Sums over
-#: units are then exact: the same bits in whatever order and blocks they are taken.
+#: Means and noise of counted pools are multiples of this, and their contexts whole numbers. Sums
+#: over units are then exact: the same bits in whatever order and blocks they are taken.
 STEP = 2.0**-26
 #: Rows that are moved at a time.
 CHUNK = 2**20
@@ -21,31 +21,28 @@ CHUNK = 2**20
 class DevicePool:
     """The rows of a pool and their means, on a device.
 
-    Coded rows take one byte a number there, others eight.
+    Counted rows take one byte a number there, others eight.
     """
 
     def __init__(self, pool: FeaturePool, backend: Backend) -> None:
         xp, rows = backend.xp, pool.pool
-        self.coded = isinstance(rows, CodedRows)
-        self.scale = rows.scale if isinstance(rows, CodedRows) else 1.0
-        weights = backend.array(np.asarray(pool.theta, dtype=np.float64) * self.scale)
-        kind = xp.int8 if self.coded else xp.float64
-        self.rows = xp.empty((len(rows), rows.dim), dtype=kind, device=backend.device)
-        self.means = backend.empty((len(rows),))
-        for start in range(0, len(rows), CHUNK):
-            part = slice(start, min(start + CHUNK, len(rows)))
-            if isinstance(rows, CodedRows):
-                self.rows[part] = signed_counts(backend.array(rows.codes[part]), rows.dim, xp)
-            else:
+        self.counted, self.scale = isinstance(rows, CountedRows), 1.0
+        if isinstance(rows, CountedRows):
+            self.rows, self.scale = rows.counts(backend), rows.scale
+        else:
+            self.rows = backend.empty((len(rows), rows.dim))
+            for part in chunks(len(rows)):
                 self.rows[part] = backend.array(rows.dense(np.arange(part.start, part.stop)))
-            self.means[part] = xp.astype(self.rows[part], xp.float64) @ weights
-        if self.coded:
-            self.means = stepped(self.means, xp)
+        weights = backend.array(np.asarray(pool.theta, dtype=np.float64) * self.scale)
+        self.means = backend.empty((len(rows),))
+        for part in chunks(len(rows)):
+            means = xp.astype(self.rows[part], xp.float64) @ weights
+            self.means[part] = stepped(means, xp) if self.counted else means
 
     @staticmethod
     def nbytes(pool: FeaturePool) -> int:
         """Return how many bytes a pool takes on a device."""
-        width = 1 if isinstance(pool.pool, CodedRows) else 8
+        width = 1 if isinstance(pool.pool, CountedRows) else 8
         return len(pool.pool) * (width * pool.dim + 8)
 
 
@@ -80,7 +77,7 @@ class PoolSource:
         return Units(
             contexts=xp.astype(contexts, xp.float64),
             means=xp.take(self.pool.means, flat, axis=0).reshape(rows.shape),
-            noise=stepped(noise, xp) if self.pool.coded else noise,
+            noise=stepped(noise, xp) if self.pool.counted else noise,
             make_draws=lambda: counters.uniforms(counters.bits(self.keys, first + K + 1)),
         )
 
@@ -95,6 +92,12 @@ class PoolSource:
                 value = value + xp.astype(value >= earlier, xp.int64)
             chosen.append(value)
         return xp.stack(chosen, axis=-1)
+
+
+def chunks(rows: int) -> Iterator[slice]:
+    """Cut so many rows into pieces."""
+    for start in range(0, rows, CHUNK):
+        yield slice(start, min(start + CHUNK, rows))
 
 
 def stepped(values: Array, xp: Array) -> Array:
