@@ -24,9 +24,18 @@ from seqbatch import grids
 from seqbatch.core.arrays import Floats
 from seqbatch.environments import Environment, FeaturePool, Gaussian, StudentT, Uniform
 from seqbatch.grids import GridRule
-from seqbatch.policies import BPE, LBGL, SBPE, SBUCB, Policy, ThompsonSampling
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    FixedAction,
+    Policy,
+    ThompsonSampling,
+)
 from seqbatch.simulation import Line
-from seqbatch.simulation.device import memory, simulate_trials
+from seqbatch.simulation.device import memory, pools, simulate_trials
 from seqbatch.simulation.sweep import DeviceTrials, Trial
 
 DEVICE = os.environ.get("SEQBATCH_DEVICE", "cuda")
@@ -95,7 +104,8 @@ def repeats() -> dict[str, bool]:
 
     def regret(world: Environment) -> Floats:
         grid = grids.explicit([2_000, 20_000, 100_000])
-        runs = [(policy, grid) for policy in (BPE(), LBGL(scale=0.002), SBUCB(gamma=1.0))]
+        policies: list[Policy] = [BPE(), LBGL(scale=0.002), SBUCB(gamma=1.0)]
+        runs = [(policy, grid) for policy in policies]
         seeds = [SeedSequence(trial) for trial in range(4)]
         made = simulate_trials(runs, world, seeds=seeds, checkpoints=MARKS, device=DEVICE)
         return np.array([[run.regret for run in trial] for trial in made])
@@ -109,6 +119,38 @@ def repeats() -> dict[str, bool]:
         "a law, twice": bool(np.array_equal(regret(law), regret(law))),
         "a pool, twice": bool(np.array_equal(first, regret(rows))),
         "a pool, in blocks of another size": bool(np.array_equal(first, smaller)),
+    }
+
+
+def twins() -> dict[str, float]:
+    """Compare the fused kernel of a pool with the array operations that do the same."""
+
+    def played() -> list[Any]:
+        pools.device_pool.cache_clear()
+        grid = grids.explicit([2_000, 20_000, 100_000])
+        policies: list[Policy] = [BPE(), RBGL(), LBGL(scale=0.002), FixedAction(action=1)]
+        runs: list[tuple[Policy, grids.Grid]] = [(policy, grid) for policy in policies]
+        seeds = [SeedSequence(trial) for trial in range(4)]
+        made = simulate_trials(runs, rows, seeds=seeds, checkpoints=MARKS, device=DEVICE)
+        return [run for trial in made for run in trial]
+
+    rows = pool()
+    one, kernel = played(), pools.pool_kernel
+    pools.pool_kernel = lambda *_: None
+    other = played()
+    pools.pool_kernel = kernel
+    pools.device_pool.cache_clear()
+    pairs = list(zip(one, other, strict=True))
+    return {
+        "actions that differ, of 1.6 million": float(
+            sum(np.abs(a.counts - b.counts).sum() // 2 for a, b in pairs)
+        ),
+        "largest difference of regret": max(
+            float(np.abs(a.regret - b.regret).max()) for a, b in pairs
+        ),
+        "largest difference of estimates": max(
+            float(np.nanmax(np.abs(a.error - b.error))) for a, b in pairs
+        ),
     }
 
 
@@ -191,18 +233,24 @@ import sys, time, warnings
 from pathlib import Path
 warnings.simplefilter("ignore")
 from seqbatch.lab import EXPERIMENTS, Options
-name, out, trials, quick, jobs, device = sys.argv[1:]
+name, out, trials, quick, jobs, device, fused = sys.argv[1:]
+if fused == "no":
+    from seqbatch.simulation.device import pools
+    pools.pool_kernel = lambda *_: None
 options = Options(out=Path(out), trials=int(trials) or None, quick=quick == "yes",
                   jobs=int(jobs), device=device)
 EXPERIMENTS[name].run(options)
 """
 
 
-def figure(name: str, *, trials: int = 0, quick: bool = False, jobs: int = 1) -> float:
+def figure(
+    name: str, *, trials: int = 0, quick: bool = False, jobs: int = 1, fused: bool = True
+) -> float:
     """Return the seconds of a figure's table, from the start of the process to its end."""
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / name)
-        words = [name, out, str(trials), "yes" if quick else "no", str(jobs), DEVICE]
+        yes = {True: "yes", False: "no"}
+        words = [name, out, str(trials), yes[quick], str(jobs), DEVICE, yes[fused]]
         command = [sys.executable, "-c", FIGURE, *words]
         seconds, _ = timed(lambda: subprocess.run(command, check=True))
         if name == "fig3":
@@ -212,7 +260,7 @@ def figure(name: str, *, trials: int = 0, quick: bool = False, jobs: int = 1) ->
             kept = table.group_by("policy", "units", maintain_order=True).agg(
                 mean=pl.col("regret").mean(), error=pl.col("regret").std() / pl.len().sqrt()
             )
-            kept.write_csv(OUT / "fig3-means.csv")
+            kept.write_csv(OUT / f"fig3-means{'' if fused else '-plain'}.csv")
     return seconds
 
 
@@ -223,6 +271,7 @@ def figures() -> dict[str, float]:
     found = {"fig3 quick, caches cold": figure("fig3", quick=True)}
     found["fig3"] = figure("fig3", quick=SMALL)
     found["fig3, again"] = figure("fig3", quick=SMALL)
+    found["fig3, array operations alone"] = figure("fig3", quick=SMALL, fused=False)
     horizons = HORIZONS[::5] if SMALL else HORIZONS
     found["fig2's planned grids"] = timed(lambda: Figure2().lines(horizons))[0]
     trials = 5 if SMALL else 1_000
@@ -237,6 +286,7 @@ STEPS: dict[str, Callable[[], Any]] = {
     "figures": figures,
     "rates": rates,
     "repeats": repeats,
+    "twins": twins,
     "agreement": agreement,
 }
 

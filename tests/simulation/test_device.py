@@ -5,6 +5,7 @@ drew: the same contexts, rewards and draws must give the same actions and statis
 """
 
 import math
+import os
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -202,6 +203,26 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     for one, other in zip(played(2**12), played(2**14), strict=True):
         for name in ("regret", "reward", "counts", "error", "eigenvalue"):
             assert np.array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"),
+    reason="needs Triton, with TRITON_INTERPRET=1 set before the start",
+)
+def test_the_fused_kernel_does_what_the_array_operations_do(monkeypatch):
+    environment, grid = ENVIRONMENTS["coded pool"], grids.explicit([50, 300, 1_000])
+    policies = [SBPE(first="uniform"), BPE(), RBGL(), LBGL(scale=0.01), SBUCB()]
+    runs = [(policy, grid) for policy in policies]
+    settings = {"seed": 3, "checkpoints": (20, 700), "method": "device", "device": "cpu"}
+    pools.device_pool.cache_clear()
+    kernels = simulate_together(runs, environment, **settings)
+    greedy = simulate_together(runs[:-1], environment, **settings)  # in large blocks, by threads
+    monkeypatch.setattr(pools, "pool_kernel", lambda *_: None)
+    pools.device_pool.cache_clear()
+    plain = simulate_together(runs, environment, **settings)
+    pools.device_pool.cache_clear()
+    for one, other in zip([*kernels, *greedy], [*plain, *plain[:-1]], strict=True):
+        alike(one, other)
 
 
 def test_pools_on_numpy_and_on_torch_are_the_same_units():

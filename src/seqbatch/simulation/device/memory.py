@@ -1,8 +1,9 @@
 """How many trials and units a device holds at a time."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from seqbatch.environments import BLOCK, Environment, Instance
 from seqbatch.environments.linear import LinearInstance
@@ -21,15 +22,35 @@ SHARE = 0.7
 ON_HOST = 2**28
 #: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
 MOST, FEWEST = 2**16, 2**12
+#: Units of a block that a kernel draws and sums up without making them, so few that the sums of
+#: whole numbers up to 127 squared fit 32 bits; and how many runs work on it at the same time.
+KERNEL, THREADS = 2**22, 8
 
 #: Makes the source of some trials.
 Maker = Callable[[Sequence[Any]], Source]
 
 
 def sources(
-    instances: Sequence[Instance], environment: Environment, backend: Backend
+    instances: Sequence[Instance],
+    environment: Environment,
+    backend: Backend,
+    *,
+    greedy: bool = False,
 ) -> Iterator[tuple[Source, Sequence[Instance]]]:
-    """Return sources of units, each with as many instances as fit into the device's memory."""
+    """Return sources of units, each with as many instances as fit into the device's memory.
+
+    Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
+    """
+    first = instances[0]
+    if (
+        greedy
+        and isinstance(first, PoolInstance)
+        and (pool := _held(first, backend))
+        and pool.kernel
+    ):
+        threads = min(os.cpu_count() or 1, THREADS)
+        yield PoolSource(cast(Any, instances), pool, backend, KERNEL, threads), instances
+        return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
     make, size = _maker(instances, unit, backend)
@@ -51,16 +72,22 @@ def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[
     """Return what makes sources, and how many units their blocks have."""
     first = instances[0]
     if isinstance(first, PoolInstance):
-        needed = DevicePool.nbytes(first.environment)
-        if backend.free_memory() is None or needed <= usable(backend):
-            pool = device_pool(first.environment, backend)
+        if pool := _held(first, backend):
             size = pool_block(usable(backend) // (unit * len(instances)))
             return lambda part: PoolSource(part, pool, backend, size), size
-        _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
+        needed = DevicePool.nbytes(first.environment) / 2**30
+        _say(f"a pool of {needed:.2f} GiB", backend, "rows are drawn on the host")
     elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
         size = block_size(first.environment.slots * first.environment.dim)
         return lambda part: LinearSource(part, backend), size
     return lambda part: HostSource(part, backend), BLOCK
+
+
+def _held(instance: PoolInstance, backend: Backend) -> DevicePool | None:
+    """Return the instance's pool on the device, if it fits."""
+    needed = DevicePool.nbytes(instance.environment)
+    fits = backend.free_memory() is None or needed <= usable(backend)
+    return device_pool(instance.environment, backend) if fits else None
 
 
 def pool_block(units: int) -> int:

@@ -1,7 +1,10 @@
 """Pools of rows on a device: units are drawn from them by counters, in blocks of any size."""
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from seqbatch.simulation.device.units import Units, trial_keys
 #: Means and noise of counted pools are multiples of this, and their contexts whole numbers. Sums
 #: over units are then exact: the same bits in whatever order and blocks they are taken.
 STEP = 2.0**-26
+#: Numbers of a row that fit a record of 64 bytes beside its mean.
+MOST_NUMBERS = 56
 #: Rows that are moved at a time.
 CHUNK = 2**20
 
@@ -38,12 +43,28 @@ class DevicePool:
         for part in chunks(len(rows)):
             means = xp.astype(self.rows[part], xp.float64) @ weights
             self.means[part] = stepped(means, xp) if self.counted else means
+        self.kernel = pool_kernel(self, pool, backend)
 
     @staticmethod
     def nbytes(pool: FeaturePool) -> int:
         """Return how many bytes a pool takes on a device."""
         width = 1 if isinstance(pool.pool, CountedRows) else 8
         return len(pool.pool) * (width * pool.dim + 8)
+
+
+def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
+    """Return the kernel that draws from this pool and sums up at once, if there can be one.
+
+    It needs Triton and a GPU, or Triton's interpreter, and two actions with rows of small whole
+    numbers that fit a record. Else None: array operations do the same.
+    """
+    compiles = backend.name == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    fits = made.counted and pool.actions == 2 and pool.dim <= MOST_NUMBERS
+    if backend.name == "numpy" or not compiles or not fits or find_spec("triton") is None:
+        return None
+    from seqbatch.simulation.device.fused import PoolKernel
+
+    return PoolKernel.of(made.rows, made.means, noise=pool.noise)
 
 
 # One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
@@ -57,28 +78,42 @@ class PoolSource:
     """Units drawn from a pool. Unit t of a trial is the same whatever the size of the blocks."""
 
     def __init__(
-        self, instances: Sequence[PoolInstance], pool: DevicePool, backend: Backend, size: int
+        self,
+        instances: Sequence[PoolInstance],
+        pool: DevicePool,
+        backend: Backend,
+        size: int,
+        threads: int = 1,
     ) -> None:
-        self.environment, self.backend, self.size = instances[0].environment, backend, size
+        self.environment, self.backend = instances[0].environment, backend
+        self.size, self.threads = size, threads
         self.pool, self.scale = pool, pool.scale
         keys = trial_keys([instance.seed for instance in instances])
         self.keys = backend.array(keys)[:, None]
 
     def block(self, index: int) -> Units:
         """Draw distinct rows and the noise for each unit."""
-        xp, K = self.backend.xp, self.environment.actions
-        units = self.backend.integers(index * self.size, (index + 1) * self.size)
+        K, start = self.environment.actions, index * self.size
         # K + 2 numbers a unit: its rows, its noise, and the policy's draw.
-        first = units[None, :] * (K + 2)
+        first = self.backend.integers(start, start + self.size)[None, :] * (K + 2)
+        return Units(
+            self.size,
+            lambda: self._made(first),
+            lambda: counters.uniforms(counters.bits(self.keys, first + K + 1)),
+            self.pool.kernel and self.pool.kernel.at(self.keys, start),
+        )
+
+    def _made(self, first: Array) -> tuple[Array, Array, Array]:
+        xp, K = self.backend.xp, self.environment.actions
         rows = self._rows(first)
         flat = rows.reshape(-1)
-        contexts = xp.take(self.pool.rows, flat, axis=0).reshape(*rows.shape, -1)
+        x = xp.take(self.pool.rows, flat, axis=0).reshape(*rows.shape, -1)
+        means = xp.take(self.pool.means, flat, axis=0).reshape(rows.shape)
         noise = self.environment.noise * counters.normals(counters.bits(self.keys, first + K))
-        return Units(
-            contexts=xp.astype(contexts, xp.float64),
-            means=xp.take(self.pool.means, flat, axis=0).reshape(rows.shape),
-            noise=stepped(noise, xp) if self.pool.counted else noise,
-            make_draws=lambda: counters.uniforms(counters.bits(self.keys, first + K + 1)),
+        return (
+            xp.astype(x, xp.float64),
+            means,
+            stepped(noise, xp) if self.pool.counted else noise,
         )
 
     def _rows(self, first: Array) -> Array:

@@ -5,13 +5,15 @@ own code, as in any other simulation: `begin`, `absorb`, `close`, and the estima
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise, repeat
 from typing import Any, cast
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Array, Floats, Integers, namespace
+from seqbatch.core.arrays import Array, Floats, Integers
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -28,11 +30,11 @@ from seqbatch.policies import (
     ThompsonSampling,
     UniformRandom,
 )
-from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.base import BasePolicy, GreedyPolicy
 from seqbatch.simulation.device.assigning import Rules
 from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import sources
-from seqbatch.simulation.device.sums import Sums
+from seqbatch.simulation.device.outcomes import outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
@@ -81,7 +83,8 @@ def simulate_trials(
     problems = [problem_of(environment, grid) for _, grid in runs]
     instances = [environment.instance(seed) for seed in seeds]
     done: list[list[Trajectory]] = []
-    for source, part in sources(instances, environment, place):
+    greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
+    for source, part in sources(instances, environment, place, greedy=greedy):
         thetas = [instance.theta for instance in part]
         going = [
             _Run(cast(BasePolicy, policy), problem, thetas, checkpoints, learn_last, source, place)
@@ -95,11 +98,17 @@ def simulate_trials(
 def _play(runs: Sequence["_Run"], source: Source) -> None:
     """Feed every run with blocks until all are finished."""
     index = 0
-    while waiting := [run for run in runs if not run.finished]:
-        units = source.block(index)
-        for run in waiting:
-            run.feed(units)
-        index += 1
+    # Where units are never made, runs need no memory to speak of: threads estimate for some while
+    # the device works for others. Runs share nothing, so that their order does not matter.
+    with ThreadPoolExecutor(source.threads) as workers:
+        while waiting := [run for run in runs if not run.finished]:
+            units = source.block(index)
+            if source.threads == 1:
+                for run in waiting:
+                    run.feed(units)
+            else:
+                list(workers.map(_Run.feed, waiting, repeat(units)))
+            index += 1
 
 
 class _Run:
@@ -120,6 +129,7 @@ class _Run:
         self.scale, self.place = source.scale, place
         self.states = [policy.begin(problem) for _ in thetas]
         self.checkpoints = checkpoints[checkpoints <= problem.units]
+        self.due = set(self.checkpoints.tolist())
         self.seen, self.batch, self.done = 0, 1, 0
         self.regret, self.reward = place.zeros((len(thetas),)), place.zeros((len(thetas),))
         self.marks: list[Array] = []
@@ -139,8 +149,8 @@ class _Run:
         self.intervals = self.policy.intervals(self.states[0])
         if self.batch > self.learning:
             self.intervals = []
-        self.sums = [Sums(self.problem, self.place, self.scale) for _ in self.intervals]
-        self.counts = self.place.zeros((len(self.thetas), self.problem.actions))
+        self.evidence: dict[int, list[tuple[Array, ...]]] = {}
+        self.counts: Array = 0
 
     def feed(self, units: Units) -> None:
         """Take the block's units, through as many batches as they reach."""
@@ -155,45 +165,42 @@ class _Run:
 
     def take(self, units: Units, part: slice) -> None:
         """Assign units of the open batch, and sum up their outcomes."""
-        x, means = units.contexts[:, part], units.means[:, part]
-        xp = namespace(x)
-        actions = self.rules.actions(x, lambda: units.draws[:, part], self.problem)
-        gained = xp.take_along_axis(means, actions[..., None], axis=-1)[..., 0]
-        first = self.done
-        for (_, start, stop), sums in zip(self.intervals, self.sums, strict=True):
-            low, high = max(start - first, 0), min(stop - first, part.stop - part.start)
-            if low < high:
-                rewards = gained[:, low:high] + units.noise[:, part][:, low:high]
-                chosen = _chosen(x[:, low:high], actions[:, low:high])
-                sums.add(chosen, actions[:, low:high], rewards)
-        self.note(actions, gained, units.best[:, part] - gained)
+        for piece in self.pieces(part):
+            place = self.done + piece.start - part.start
+            group = next((g for g, low, high in self.intervals if low <= place < high), None)
+            found = outcome(units, piece, self.rules, self.problem, learn=group is not None)
+            if group is not None and found.evidence is not None:
+                self.evidence.setdefault(group, []).append(found.evidence)
+            self.regret, self.reward = self.regret + found.lost, self.reward + found.gained
+            self.counts = self.counts + found.counts
+            if self.seen + piece.stop - part.start in self.due:
+                self.marks.append(self.regret)
+        units_taken = part.stop - part.start
+        self.seen, self.done = self.seen + units_taken, self.done + units_taken
 
-    def note(self, actions: Array, gained: Array, lost: Array) -> None:
-        """Add to the sums, and answer the checkpoints that were passed."""
-        xp, units = namespace(actions), int(actions.shape[1])
-        due = self.checkpoints[len(self.marks) :]
-        for mark in due[due <= self.seen + units]:
-            self.marks.append(self.regret + xp.sum(lost[:, : int(mark) - self.seen], axis=1))
-        self.regret = self.regret + xp.sum(lost, axis=1)
-        self.reward = self.reward + xp.sum(gained, axis=1)
-        numbers = xp.arange(self.problem.actions, device=actions.device)
-        taken = xp.sum(xp.astype(actions[..., None] == numbers, xp.float64), axis=1)
-        self.counts = self.counts + taken
-        self.seen, self.done = self.seen + units, self.done + units
+    def pieces(self, part: slice) -> list[slice]:
+        """Cut units of a block where another group or a checkpoint begins."""
+        bounds = [bound - self.done for _, *both in self.intervals for bound in both]
+        bounds += [mark - self.seen for mark in self.due]
+        units = part.stop - part.start
+        cuts = sorted({0, units, *(bound for bound in bounds if 0 < bound < units)})
+        return [slice(part.start + low, part.start + high) for low, high in pairwise(cuts)]
 
     def close(self) -> None:
         """End the batch: teach every trial's policy its sums, and note what is known then."""
         if self.batch <= self.learning:
-            trials = len(self.states)
-            taught = [sums.statistics(trials) for sums in self.sums]
+            taught = {
+                group: statistics(parts, self.scale, self.place)
+                for group, parts in self.evidence.items()
+            }
             for trial, state in enumerate(self.states):
-                for (group, _, _), statistics in zip(self.intervals, taught, strict=True):
-                    state = self.policy.absorb(state, group, statistics[trial])
+                for group, sums in taught.items():
+                    state = self.policy.absorb(state, group, sums[trial])
                 self.states[trial] = state = self.policy.close(state)
                 self.known[trial] = diagnostics(state, self.policy, self.thetas[trial])
         host = self.place.host
-        counts = host(self.counts).astype(np.int64)
-        self.closed.append((host(self.regret), host(self.reward), counts, *_columns(self.known)))
+        sofar = (host(self.regret), host(self.reward), host(self.counts))
+        self.closed.append((*sofar, *np.array(self.known).T))
         self.batch, self.done = self.batch + 1, 0
         if not self.finished:
             self.open()
@@ -219,15 +226,3 @@ class _Run:
             )
             for trial in range(len(self.states))
         ]
-
-
-def _chosen(x: Array, actions: Array) -> Array:
-    """Return each unit's vector under its action, shape (trials, n, dim)."""
-    if x.shape[2] == 1:
-        return x[:, :, 0]
-    return namespace(x).take_along_axis(x, actions[:, :, None, None], axis=2)[:, :, 0]
-
-
-def _columns(known: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    pairs = np.array(known)
-    return pairs[:, 0], pairs[:, 1]

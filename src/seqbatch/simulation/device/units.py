@@ -23,7 +23,7 @@ from seqbatch.environments.base import branch
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device import counters
-from seqbatch.simulation.device.assigning import means
+from seqbatch.simulation.device.assigning import Rules, means
 from seqbatch.simulation.device.backend import Backend
 
 #: The place of these draws in an instance's seed tree.
@@ -35,29 +35,58 @@ LAWS = (Gaussian, CorrelatedGaussian, Sphere, Ball, StudentT, Uniform)
 NUMBERS, MOST = 2**22, 2**15
 
 
+class Fused(Protocol):
+    """Draws, assigns and sums up units in one kernel, without making them."""
+
+    def serves(self, rules: Rules) -> bool:
+        """Say whether it knows this kind of rules."""
+
+    def __call__(self, part: slice, rules: Rules, *, learn: bool) -> tuple[Array, ...]:
+        """Return the fields of an :class:`~seqbatch.simulation.device.outcomes.Outcome`."""
+
+
 @dataclass(frozen=True)
 class Units:
     """Consecutive units of all trials.
 
     Parameters
     ----------
-    contexts
-        Shape (trials, n, 1 or K, dim), to be multiplied by the source's `scale`.
-    means
-        The mean reward of every action, shape (trials, n, K).
-    noise
-        What is added to the mean of the action taken, shape (trials, n).
+    size
+        How many there are.
+    make
+        Makes contexts, means and noise when they are first asked for.
     make_draws
         Makes one number of [0, 1) a unit, shape (trials, n), where a policy asks for them.
+    fused
+        What does without making them, where there is such a thing.
     """
 
-    contexts: Array
-    means: Array
-    noise: Array
+    size: int
+    make: Callable[[], tuple[Array, Array, Array]]
     make_draws: Callable[[], Array]
+    fused: Fused | None = None
 
     def __len__(self) -> int:
-        return int(self.means.shape[1])
+        return self.size
+
+    @cached_property
+    def _made(self) -> tuple[Array, Array, Array]:
+        return self.make()
+
+    @property
+    def contexts(self) -> Array:
+        """Contexts (trials, n, 1 or K, dim), to be multiplied by the source's `scale`."""
+        return self._made[0]
+
+    @property
+    def means(self) -> Array:
+        """The mean reward of every action, shape (trials, n, K)."""
+        return self._made[1]
+
+    @property
+    def noise(self) -> Array:
+        """What is added to the mean of the action taken, shape (trials, n)."""
+        return self._made[2]
 
     @cached_property
     def draws(self) -> Array:
@@ -71,10 +100,21 @@ class Units:
 
 
 class Source(Protocol):
-    """Where blocks come from. A block shorter than `size` is the last."""
+    """Where blocks come from.
+
+    Parameters
+    ----------
+    size
+        Units of a block; a shorter one is the last.
+    scale
+        What contexts are multiplied by.
+    threads
+        How many runs may work on a block at the same time.
+    """
 
     size: int
     scale: float
+    threads: int
 
     def block(self, index: int) -> Units:
         """Return units index * size and following."""
@@ -83,7 +123,7 @@ class Source(Protocol):
 class HostSource:
     """Blocks that the environment makes as ever, one trial after another, moved to the device."""
 
-    size, scale = BLOCK, 1.0
+    size, scale, threads = BLOCK, 1.0, 1
 
     def __init__(self, instances: Sequence[Instance], backend: Backend) -> None:
         self.instances, self.backend = instances, backend
@@ -99,19 +139,17 @@ class HostSource:
         def moved(name: str) -> Array:
             return self.backend.array(np.stack([getattr(block, name) for block in blocks]))
 
-        contexts = moved("contexts")
-        return Units(
-            contexts=contexts[:, :, None, :] if contexts.ndim == 3 else contexts,
-            means=moved("means"),
-            noise=moved("noise"),
-            make_draws=lambda: moved("draws"),
-        )
+        def make() -> tuple[Array, Array, Array]:
+            x = moved("contexts")
+            return x[:, :, None, :] if x.ndim == 3 else x, moved("means"), moved("noise")
+
+        return Units(len(blocks[0]), make, lambda: moved("draws"))
 
 
 class LinearSource:
     """Linear rewards over contexts that are drawn on the device, by the environment's own law."""
 
-    scale = 1.0
+    scale, threads = 1.0, 1
 
     def __init__(self, instances: Sequence[LinearInstance], backend: Backend) -> None:
         self.environment: LinearEnvironment = instances[0].environment
@@ -123,18 +161,17 @@ class LinearSource:
 
     def block(self, index: int) -> Units:
         """Draw a block of every trial, from the trial's key and the block's number."""
-        random = TrialDraws(self.backend, counters.bits(self.keys, np.array(2 * index)))
-        contexts = self.environment.contexts(random, self.size, self.shape)
-        return Units(
-            contexts=contexts,
-            means=means(contexts, self.theta, self.problem),
-            noise=self.environment.noise * random.standard_normal((self.size,)),
-            make_draws=lambda: self._draws(index),
-        )
 
-    def _draws(self, index: int) -> Array:
-        random = TrialDraws(self.backend, counters.bits(self.keys, np.array(2 * index + 1)))
-        return random.random((self.size,))
+        def make() -> tuple[Array, Array, Array]:
+            random = self._random(2 * index)
+            x = self.environment.contexts(random, self.size, self.shape)
+            noise = self.environment.noise * random.standard_normal((self.size,))
+            return x, means(x, self.theta, self.problem), noise
+
+        return Units(self.size, make, lambda: self._random(2 * index + 1).random((self.size,)))
+
+    def _random(self, number: int) -> "TrialDraws":
+        return TrialDraws(self.backend, counters.bits(self.keys, np.array(number)))
 
 
 class TrialDraws:
