@@ -50,6 +50,8 @@ random = np.random.default_rng(0)
 CODES = random.integers(0, 6, (300, 4)) + 128 * random.integers(0, 2, (300, 4))
 CODED = HashedRows(CODES, np.zeros(300), dim=6)
 GRID = grids.explicit([60, 400, 6_000])
+#: Triton's interpreter makes numbers of arrays of one element; with NumPy 2.4 it cannot run at all.
+pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")
 WARNINGS = "ignore::seqbatch.errors.RankDeficiencyWarning"
 DEVICES = ["numpy"]
 if find_spec("torch") and find_spec("array_api_compat"):
@@ -210,10 +212,10 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     reason="needs Triton, with TRITON_INTERPRET=1 set before the start",
 )
 def test_the_fused_kernel_does_what_the_array_operations_do(monkeypatch):
-    environment, grid = ENVIRONMENTS["coded pool"], grids.explicit([50, 300, 1_000])
+    environment, grid = ENVIRONMENTS["coded pool"], grids.explicit([50, 200, 400])
     policies = [SBPE(first="uniform"), BPE(), RBGL(), LBGL(scale=0.01), SBUCB()]
     runs = [(policy, grid) for policy in policies]
-    settings = {"seed": 3, "checkpoints": (20, 700), "method": "device", "device": "cpu"}
+    settings = {"seed": 3, "checkpoints": (20, 250), "method": "device", "device": "cpu"}
     pools.device_pool.cache_clear()
     kernels = simulate_together(runs, environment, **settings)
     greedy = simulate_together(runs[:-1], environment, **settings)  # in large blocks, by threads

@@ -48,7 +48,8 @@ def sources(
         and (pool := _held(first, backend))
         and pool.kernel
     ):
-        threads = min(os.cpu_count() or 1, THREADS)
+        # Triton's interpreter, which stands in for a GPU in tests, knows one thread.
+        threads = min(os.cpu_count() or 1, THREADS) if backend.name == "cuda" else 1
         yield PoolSource(cast(Any, instances), pool, backend, KERNEL, threads), instances
         return
     slots = 1 if environment.layout == "block" else environment.actions
