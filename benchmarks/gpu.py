@@ -291,6 +291,24 @@ STEPS: dict[str, Callable[[], Any]] = {
 }
 
 
+def page(found: dict[str, Any]) -> str:
+    """Return what was found as the table of docs/gpu.md."""
+    lines = [f"On {found['machine']}, by `make gpu`:", "", "| what | measured |", "|---|---|"]
+    rows = {f"{name}, seconds": f"{value:.1f}" for name, value in found.get("figures", {}).items()}
+    for name, value in found.get("rates", {}).items():
+        rows[f"Gaussian, d = K = 10, {name}: million units a second"] = f"{value:.0f}"
+    for name, same in found.get("repeats", {}).items():
+        rows[f"the same bits: {name}"] = "yes" if same else "no"
+    for name, value in found.get("twins", {}).items():
+        rows[f"kernel and array operations: {name}"] = f"{value:.2g}"
+    if agreed := found.get("agreement"):
+        rows[f"device and processor, {agreed['cells']} cells: mean z^2"] = (
+            f"{agreed['mean z^2']:.2f}"
+        )
+        rows["the same: largest absolute z"] = f"{agreed['largest |z|']:.2f}"
+    return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows.items())]) + "\n"
+
+
 def main(wanted: list[str]) -> None:
     """Take the steps, and write what they found after each."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -299,6 +317,8 @@ def main(wanted: list[str]) -> None:
         seconds, found[name] = timed(STEPS[name])
         print(f"{name} ({seconds:.1f} s): {json.dumps(found[name], indent=1)}", flush=True)
         (OUT / "gpu.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    if "machine" in found:
+        (OUT / "measured.md").write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
