@@ -65,7 +65,7 @@ def machine() -> dict[str, Any]:
 
 def rates() -> dict[str, float]:
     """Return millions of units a second of one policy, 50 trials side by side."""
-    units = 2**15 if SMALL else 2**20
+    units = 2**15 if SMALL else 2**22
     grid = grids.explicit([units // 100, units // 10, units])
     world = Gaussian(dim=10, actions=10)
     cases: dict[str, tuple[Policy, bool]] = {

@@ -56,7 +56,7 @@ def plain(units: Units, part: slice, rules: Rules, problem: Problem, *, learn: b
     return Outcome(
         lost=xp.sum(units.best[:, part] - gained, axis=1),
         gained=xp.sum(gained, axis=1),
-        counts=xp.sum(xp.astype(actions[..., None] == numbers, xp.int64), axis=1),
+        counts=xp.sum(xp.astype(actions[..., None] == numbers, xp.int8), axis=1, dtype=xp.int64),
         evidence=evidence,
     )
 
@@ -97,24 +97,25 @@ def statistics(
 
 def _cell(vectors: Array, rewards: Array, own: Array) -> tuple[Array, Array, Array, Array]:
     """Sum the units of one model; those of others are zeros."""
-    xp = namespace(vectors)
-    moment = (rewards[:, None, :] @ vectors)[:, 0]
-    count = xp.sum(xp.astype(own, xp.int64), axis=1)
-    return _gram(vectors), moment, xp.sum(rewards * rewards, axis=1), count
+    xp, dim = namespace(vectors), vectors.shape[2]
+    # With the reward as one more column, all sums of products come from one pass.
+    products = _products(xp.concat([vectors, rewards[..., None]], axis=-1))
+    count = xp.sum(xp.astype(own, xp.int8), axis=1, dtype=xp.int64)
+    return products[:, :dim, :dim], products[:, dim, :dim], products[:, dim, dim], count
 
 
-def _gram(vectors: Array) -> Array:
+def _products(rows: Array) -> Array:
     """Return the sums of x x', in pieces that are added at the end."""
-    xp = namespace(vectors)
-    trials, units, dim = vectors.shape
+    xp = namespace(rows)
+    trials, units, dim = rows.shape
     whole = units - units % PIECE
-    rest = vectors[:, whole:]
-    gram = xp.matrix_transpose(rest) @ rest
+    rest = rows[:, whole:]
+    result = xp.matrix_transpose(rest) @ rest
     if whole:
-        pieces = vectors[:, :whole].reshape(-1, PIECE, dim)
-        products = xp.matrix_transpose(pieces) @ pieces
-        gram = gram + xp.sum(products.reshape(trials, -1, dim, dim), axis=1)
-    return gram
+        pieces = rows[:, :whole].reshape(-1, PIECE, dim)
+        parts = xp.matrix_transpose(pieces) @ pieces
+        result = result + xp.sum(parts.reshape(trials, -1, dim, dim), axis=1)
+    return result
 
 
 def _chosen(x: Array, actions: Array) -> Array:
