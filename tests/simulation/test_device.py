@@ -376,10 +376,21 @@ def test_a_sweep_on_a_device_can_be_extended_and_is_kept_apart(tmp_path):
 
 def test_a_run_through_several_blocks_and_batches_within_one_block():
     environment, seed = Gaussian(dim=10, actions=10), SeedSequence(1)
-    grid = grids.explicit([100, 200, 5_000, 33_000, 70_000])
+    grid = grids.explicit([100, 200, 20_000, 60_000, 70_000])
     assert units.block_size(100) == 2**15
     found = simulate(BPE(), environment, grid, seed=seed, method="device", device="numpy")
     alike(found, simulate(BPE(), given(environment, seed, 70_000), grid, method="direct"))
+
+
+@pytest.mark.parametrize("name", ["Gaussian-shared", "StudentT-block", "pool", "worst case"])
+def test_blocks_differ_and_each_is_the_same_again(name):
+    environment = ENVIRONMENTS[name]
+    instance = environment.instance(SeedSequence(1))
+    [(source, _)] = memory.sources([instance], environment, backend.Backend())
+    for what in ("noise", "draws"):
+        first, second, again = (getattr(source.block(index), what) for index in (0, 1, 0))
+        assert np.array_equal(first, again)
+        assert abs(np.corrcoef(first[0, :1_900], second[0, :1_900])[0, 1]) < 0.15
 
 
 def test_many_numbers_a_unit_make_smaller_blocks():
