@@ -9,7 +9,6 @@ Reading one costs two sectors of memory, wherever it lies.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import triton
@@ -113,7 +112,8 @@ class PoolUnits:
         return lost, gained, counts, evidence
 
 
-# Globals that a kernel may read must be constants of the compiler.
+# Globals that a kernel reads must be constants of the compiler; types such as Any are globals too,
+# so that kernels have none.
 _GOLDEN = tl.constexpr(counters.GOLDEN)
 _FIRST = tl.constexpr(counters.FIRST)
 _SECOND = tl.constexpr(counters.SECOND)
@@ -121,7 +121,7 @@ _STEP = tl.constexpr(STEP)
 
 
 @triton.jit
-def _bits(key: Any, counter: Any) -> Any:
+def _bits(key, counter):
     """Do as :func:`seqbatch.simulation.device.counters.bits` does."""
     mixed = key + counter * _GOLDEN
     mixed = (mixed ^ ((mixed >> 30) & 0x3FFFFFFFF)) * _FIRST
@@ -130,12 +130,12 @@ def _bits(key: Any, counter: Any) -> Any:
 
 
 @triton.jit
-def _uniform(bits: Any) -> Any:
+def _uniform(bits):
     return ((bits >> 11) & 0x1FFFFFFFFFFFFF).to(tl.float64) * (1.0 / 9007199254740992.0)
 
 
 @triton.jit
-def _normal(bits: Any) -> Any:
+def _normal(bits):
     upper = (((bits >> 32) & 0xFFFFFFFF) + 1).to(tl.float64) * (1.0 / 4294967296.0)
     lower = (bits & 0xFFFFFFFF).to(tl.float64) * (6.283185307179586 / 4294967296.0)
     return tl.sqrt(-2.0 * tl.log(upper)) * tl.cos(lower)
@@ -145,17 +145,17 @@ def _normal(bits: Any) -> Any:
 # constant would be rounded to 32 bits, hence NOISE.
 @triton.jit(do_not_specialize=["pool", "start", "stop", "each"])
 def _summed(
-    records: Any,
-    means: Any,
-    keys: Any,
-    thetas: Any,
-    scalars: Any,
-    moments: Any,
-    grams: Any,
-    pool: Any,
-    start: Any,
-    stop: Any,
-    each: Any,
+    records,
+    means,
+    keys,
+    thetas,
+    scalars,
+    moments,
+    grams,
+    pool,
+    start,
+    stop,
+    each,
     NOISE: tl.constexpr,
     ACTION: tl.constexpr,
     KIND: tl.constexpr,
@@ -164,7 +164,7 @@ def _summed(
     RECORD: tl.constexpr,
     TILE: tl.constexpr,
     PIECES: tl.constexpr,
-) -> None:
+):
     """Sum up one piece of one trial's units; every piece writes sums of its own."""
     trial, piece = tl.program_id(0), tl.program_id(1)
     cell = trial.to(tl.int64) * PIECES + piece
