@@ -21,7 +21,7 @@ from seqbatch.simulation.device.pools import STEP
 
 RECORD = 64
 #: Units of a tile, and about how many pieces each trial's units are cut into.
-TILE, PIECES = 128, 64
+TILE, PIECES = 64, 64
 KINDS = ("fixed", "uniform", "highest")
 
 
@@ -86,7 +86,6 @@ class PoolUnits:
             ACTION=rules.action,
             KIND=KINDS.index(rules.kind),
             LEARN=learn,
-            DIM=self.kernel.dim,
             RECORD=RECORD,
             TILE=TILE,
             PIECES=pieces,
@@ -160,7 +159,6 @@ def _summed(
     ACTION: tl.constexpr,
     KIND: tl.constexpr,
     LEARN: tl.constexpr,
-    DIM: tl.constexpr,
     RECORD: tl.constexpr,
     TILE: tl.constexpr,
     PIECES: tl.constexpr,
@@ -185,9 +183,10 @@ def _summed(
         one = (_uniform(_bits(key, first)) * pool).to(tl.int64)
         two = (_uniform(_bits(key, first + 1)) * (pool - 1)).to(tl.int64)
         two += (two >= one).to(tl.int64)
-        inside = real[:, None] & (columns < DIM)[None, :]
-        x_one = tl.load(records + one[:, None] * RECORD + columns[None, :], mask=inside, other=0)
-        x_two = tl.load(records + two[:, None] * RECORD + columns[None, :], mask=inside, other=0)
+        # Whole records, so that loads are wide: theta is zero where a record has no numbers, and
+        # sums of its last bytes are not read. Rows of units past the end exist, but do not count.
+        x_one = tl.load(records + one[:, None] * RECORD + columns[None, :])
+        x_two = tl.load(records + two[:, None] * RECORD + columns[None, :])
         mean_one = tl.load(means + one * (RECORD // 8) + RECORD // 8 - 1, mask=real, other=0.0)
         mean_two = tl.load(means + two * (RECORD // 8) + RECORD // 8 - 1, mask=real, other=0.0)
         if KIND == 0:
@@ -205,7 +204,7 @@ def _summed(
         if LEARN:
             error = tl.floor(NOISE * _normal(_bits(key, first + 2)) / _STEP + 0.5) * _STEP
             reward = tl.where(real, mean + error, 0.0)
-            x = tl.where(second[:, None], x_two, x_one)
+            x = tl.where(real[:, None], tl.where(second[:, None], x_two, x_one), 0)
             squares += reward * reward
             moment += tl.sum(x.to(tl.float64) * reward[:, None], axis=0)
             gram += tl.dot(tl.trans(x), x, out_dtype=tl.int32)
