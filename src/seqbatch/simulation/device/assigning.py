@@ -48,6 +48,12 @@ class Rules:
             random_ties=first.ties == "random",
         )
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the lowest action of highest mean is taken, among all of them."""
+        plain = self.root is None and self.among is None and not self.random_ties
+        return self.kind == "highest" and plain
+
     def actions(self, x: Array, draws: Callable[[], Array], problem: Problem) -> Array:
         """Return the action of each unit, shape (trials, n).
 
@@ -74,6 +80,18 @@ class Rules:
         if self.among is not None:
             criterion = xp.where(self.among[:, None, :], criterion, -math.inf)
         return among_equals(criterion, draws()) if self.random_ties else lowest(criterion)
+
+
+def greedy_actions(x: Array, rules: Sequence[Rules]) -> list[Array]:
+    """Return the actions of several greedy rules in the shared layout, from one pass over contexts.
+
+    A product with one vector is bound by reading contexts, so that more vectors cost little.
+    """
+    xp = namespace(x)
+    thetas = xp.stack([rule.theta[:, 0, 0] for rule in rules], axis=-1)
+    scores = x.reshape(x.shape[0], -1, x.shape[3]) @ thetas
+    actions = xp.argmax(scores.reshape(*x.shape[:3], len(rules)), axis=2)
+    return [actions[..., number] for number in range(len(rules))]
 
 
 def means(x: Array, theta: Array, problem: Problem) -> Array:

@@ -56,7 +56,7 @@ class PoolUnits:
 
     def serves(self, rules: Rules) -> bool:
         """Say whether the rules are greedy, fixed or uniform, with the lowest of equals."""
-        return rules.kind in KINDS and rules.root is None and not rules.random_ties
+        return rules.greedy or rules.kind in KINDS[:2]
 
     def __call__(self, part: slice, rules: Rules, *, learn: bool) -> tuple[Array, ...]:
         """Return regret, reward, counts and evidence of a part of the block."""

@@ -15,7 +15,7 @@ from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Sou
 
 #: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
 #: action of a unit.
-COPIES, BESIDE = 4, 8
+COPIES, BESIDE = 4, 24
 #: The share of the free memory that is planned for; the rest is for what libraries need.
 SHARE = 0.7
 #: What blocks may take on the host: more would only leave the processor's caches.

@@ -35,19 +35,34 @@ class Outcome:
     evidence: tuple[Array, Array, Array, Array] | None
 
 
-def outcome(units: Units, part: slice, rules: Rules, problem: Problem, *, learn: bool) -> Outcome:
-    """Assign units of a block and sum up what comes of it; fused into one kernel where possible."""
+def outcome(
+    units: Units,
+    part: slice,
+    rules: Rules,
+    problem: Problem,
+    *,
+    learn: bool,
+    known: Array | None = None,
+) -> Outcome:
+    """Assign units of a block and sum up what comes of it; fused into one kernel where possible.
+
+    `known` are the actions of the whole block, where they were found before.
+    """
     if units.fused is not None and units.fused.serves(rules):
         lost, gained, counts, evidence = units.fused(part, rules, learn=learn)
         return Outcome(lost, gained, counts, evidence)
-    return plain(units, part, rules, problem, learn=learn)
+    x = units.contexts[:, part]
+    if known is None:
+        actions = rules.actions(x, lambda: units.draws[:, part], problem)
+    else:
+        actions = known[:, part]
+    return summed(units, part, actions, problem, learn=learn)
 
 
-def plain(units: Units, part: slice, rules: Rules, problem: Problem, *, learn: bool) -> Outcome:
-    """Do it by array operations, one after another."""
+def summed(units: Units, part: slice, actions: Array, problem: Problem, *, learn: bool) -> Outcome:
+    """Sum up what comes of actions, by array operations one after another."""
     x, means = units.contexts[:, part], units.means[:, part]
     xp = namespace(x)
-    actions = rules.actions(x, lambda: units.draws[:, part], problem)
     gained = xp.take_along_axis(means, actions[..., None], axis=-1)[..., 0]
     numbers = xp.arange(problem.actions, device=actions.device)
     evidence = None

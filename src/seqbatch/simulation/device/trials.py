@@ -31,7 +31,7 @@ from seqbatch.policies import (
     UniformRandom,
 )
 from seqbatch.policies.base import BasePolicy, GreedyPolicy
-from seqbatch.simulation.device.assigning import Rules
+from seqbatch.simulation.device.assigning import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import sources
 from seqbatch.simulation.device.outcomes import outcome, statistics
@@ -43,6 +43,9 @@ POLICIES = (
     *(SBPE, BPE, RBGL, LBGL, SBUCB, LinUCB, ThompsonSampling),
     *(UniformRandom, FixedAction, Oracle),
 )
+
+#: Runs whose scores are computed together; with more, scores would take more memory than contexts.
+SCORED = 8
 
 
 def simulate_trials(
@@ -104,11 +107,24 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
         while waiting := [run for run in runs if not run.finished]:
             units = source.block(index)
             if source.threads == 1:
-                for run in waiting:
-                    run.feed(units)
+                for start in range(0, len(waiting), SCORED):
+                    _feed(waiting[start : start + SCORED], units)
             else:
                 list(workers.map(_Run.feed, waiting, repeat(units)))
             index += 1
+
+
+def _feed(runs: Sequence["_Run"], units: Units) -> None:
+    """Feed some runs; those that are greedy score the block's units together."""
+    shared = runs[0].problem.layout == "shared"
+    alike = [run for run in runs if shared and run.rules.greedy]
+    if len(alike) > 1 and units.fused is None:
+        found = greedy_actions(units.contexts, [run.rules for run in alike])
+        for run, actions in zip(alike, found, strict=True):
+            run.ready = actions
+    for run in runs:
+        run.feed(units)
+        run.ready = None
 
 
 class _Run:
@@ -135,6 +151,7 @@ class _Run:
         self.marks: list[Array] = []
         self.known = [(float("nan"), float("nan"))] * len(thetas)
         self.closed: list[tuple[Any, ...]] = []
+        self.ready: Array | None = None
         self.open()
 
     @property
@@ -168,7 +185,8 @@ class _Run:
         for piece in self.pieces(part):
             place = self.done + piece.start - part.start
             group = next((g for g, low, high in self.intervals if low <= place < high), None)
-            found = outcome(units, piece, self.rules, self.problem, learn=group is not None)
+            learn = group is not None
+            found = outcome(units, piece, self.rules, self.problem, learn=learn, known=self.ready)
             if group is not None and found.evidence is not None:
                 self.evidence.setdefault(group, []).append(found.evidence)
             self.regret, self.reward = self.regret + found.lost, self.reward + found.gained
@@ -202,6 +220,8 @@ class _Run:
         sofar = (host(self.regret), host(self.reward), host(self.counts))
         self.closed.append((*sofar, *np.array(self.known).T))
         self.batch, self.done = self.batch + 1, 0
+        # What was scored belongs to the rule that was.
+        self.ready = None
         if not self.finished:
             self.open()
 
