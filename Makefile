@@ -39,7 +39,7 @@ bench: .venv/bench
 # What a GPU makes of the lab; the Python that is named must have PyTorch and the extras gpu and lab.
 GPU_PYTHON ?= $(BIN)/python
 gpu:
-	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks.gpu $(GPU)
+	PYTHONPATH=src:.:$$PYTHONPATH $(GPU_PYTHON) -m benchmarks.gpu $(GPU)
 
 # Kill, starve and break campaigns thousands of times; writes docs/reliability.md.
 KILLS ?= 3000
