@@ -120,6 +120,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
     jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
+    device: Annotated[
+        str | None, typer.Option(help="Run fig2 or fig3 on cuda, cpu or numpy; see docs/gpu.md.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of the paper: table, picture, and its claims beside the measurements.
@@ -137,7 +140,9 @@ def reproduce(
     for wanted in list(EXPERIMENTS) if name == "all" else [name]:
         try:
             with kindly(), progress(wanted) as report:
-                options = Options(out=out, trials=trials, quick=quick, jobs=jobs, report=report)
+                options = Options(
+                    out=out, trials=trials, quick=quick, jobs=jobs, device=device, report=report
+                )
                 files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
         except typer.Exit as stopped:
             # One figure's missing data must not keep the others from being made.

@@ -104,7 +104,8 @@ class Figure2:
             trials=trials,
             out=options.out,
             seed=2,
-            method="direct",
+            method="direct" if options.device is None else "device",
+            device=options.device,
             jobs=options.jobs,
             report=options.report,
         )
