@@ -12,7 +12,7 @@ from seqbatch.campaign.deciding.balance import ChiSquare
 from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.stopping import LookTaken, look
-from seqbatch.campaign.deciding.stopping_words import inflated
+from seqbatch.campaign.deciding.stopping_words import inflated, unlooked
 from seqbatch.campaign.deciding.tally import Tally, tally
 from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
@@ -282,6 +282,7 @@ class Closing:
                 "inflated": inflated(now, waves=now.wave),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
+                    *unlooked(now),
                     *notes(learner, state),
                     *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),
