@@ -231,9 +231,9 @@ def test_pathological_tables_keep_their_limits():
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({"at_most": [1, 1]}, "at_most must be at least 4 over actions 0, 1, .*; received 2"),
-        ({"at_most": [4, 1]}, "at_most must be at least 2 over actions 1, .*; received 1"),
-        ({"at_least": [3, 0]}, "at_least must be at most 2 over actions 0, .*; received 3"),
+        ({"at_most": [1, 1]}, "at_most must be at least 4 over action 0, action 1, .*; received 2"),
+        ({"at_most": [4, 1]}, "at_most must be at least 2 over action 1, .*; received 1"),
+        ({"at_least": [3, 0]}, "at_least must be at most 2 over action 0, .*; received 3"),
         ({"costs": [9, 2], "budget": 7}, "budget must be at least 8, what the cheapest .* 7"),
     ],
 )

@@ -132,7 +132,7 @@ class _Task:
         """Return whole parts within the limits, and the prices; the budget's price comes last."""
         whole, point = self._within(self.bounds, scores)
         totals = sums(whole)
-        if sure_cost(totals, self.bounds.costs) > self.bounds.budget * (1 + SLACK):
+        if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
             near = point[:-1] + point[-1] * self.bounds.costs
             whole, _ = self._within(self._whole_counts(totals), scores, near=near)
         return whole, point
@@ -151,7 +151,12 @@ class _Task:
         whole = np.empty(self.table.shape, dtype=np.int64)
         kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
         if not Columns(whole, self.floor, may).repair(bounds):
-            raise InvalidArgumentError("limits", "possible to keep exactly", f"{self.bounds}")
+            raise InvalidArgumentError(
+                "limits",
+                "possible to keep exactly",
+                f"at least {bounds.least.tolist()} and at most {bounds.most.tolist()} of "
+                f"{', '.join(bounds.names)}",
+            )
         return whole, np.append(point[:-1], point[-1] / dual.unit)
 
     def _rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
@@ -175,7 +180,7 @@ class _Task:
             raise InvalidArgumentError(
                 "budget",
                 "such that whole counts between those expected can keep it",
-                f"{self.bounds.budget:g} and expected counts {exact.tolist()}",
+                f"{self.bounds.surely:g} and expected counts {exact.round(2).tolist()}",
                 "Raise the budget or lower the floor.",
             )
         return replace(self.bounds, least=found, most=found, budget=np.inf)
@@ -199,7 +204,12 @@ def _keeps(totals: list[int], bounds: Bounds) -> bool:
         low * ONE <= total and (not np.isfinite(high) or total <= int(high * ONE))
         for total, low, high in zip(totals, bounds.least, bounds.most, strict=True)
     )
-    return counts and sure_cost(totals, bounds.costs) <= bounds.budget
+    expected = sum(total / ONE * float(c) for total, c in zip(totals, bounds.costs, strict=True))
+    return (
+        counts
+        and expected <= bounds.budget * (1 + SLACK)
+        and sure_cost(totals, bounds.costs) <= bounds.surely
+    )
 
 
 def _result(whole: Integers, point: Floats, scores: Floats | None, *, hard: bool) -> Limited:

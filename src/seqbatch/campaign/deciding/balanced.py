@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.allocation import Limited, Limits, limited, rounded
+from seqbatch.allocation import Limited, limited, rounded
 from seqbatch.campaign.deciding.decisions import Weighed, chances, decided, gathered, weigh
 from seqbatch.campaign.deciding.draws import Draws, all_of, draws
 from seqbatch.campaign.deciding.limits_left import limits_left
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.policies import Policy
 
@@ -108,11 +109,10 @@ def decide_together(
     count = len(said.groups)
     own = chances(now, count, said.eligible)
     share = now.randomised
-    limits = limits_left(now, count)
     prices = None
     table = own + (1 - own.sum(axis=1, keepdims=True)) * said.probabilities
-    if limits is not None:
-        prices = _within(now, limits, said, own, table, drawn)
+    if now.spec.limited:
+        prices = _within(now, said, own, table, drawn)
         table = prices.probabilities
     same = logged is not None and np.abs(logged - table).max(initial=0.0) < ROUNDING
     source = logged if logged is not None and same else table
@@ -122,34 +122,27 @@ def decide_together(
     return Balanced(decided(now, said, made.actions, found, randomised), prices)
 
 
-def _within(
-    now: Situation, limits: Limits, said: Weighed, own: Floats, table: Floats, drawn: Draws
-) -> Limited:
+def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Draws) -> Limited:
     """Bring the policy's own part of the table within limits, or all of it where that must be.
 
     The last files of a wave can find less left of an action than chance alone would give it; then
     what is left to chance gives way, too.
     """
-    assert limits.at_most is not None
-    try:
-        if (own.sum(axis=0) > np.asarray(limits.at_most)).any():
-            return limited(None, table, limits, eligible=said.eligible, order=drawn.lot)
-        return limited(
-            said.worth,
-            said.probabilities,
-            limits,
-            eligible=said.eligible,
-            floor=own,
-            order=drawn.lot,
-        )
-    except InvalidArgumentError as error:
-        names = ", ".join(
-            f"{place} is {now.actions[number].name}" for place, number in enumerate(now.active)
-        )
-        raise CampaignStateError(
-            f"campaign {now.name}: {len(table):,} units cannot keep to what is left of its limits "
-            f"in wave {now.wave}: {error} ({names}.) Nothing was assigned."
-        ) from None
+    problem = None
+    for limits in limits_left(now, len(table)):
+        for floor in (own, None):
+            probabilities = table if floor is None else said.probabilities
+            try:
+                return limited(
+                    said.worth, probabilities, limits, eligible=said.eligible, floor=floor,
+                    order=drawn.lot,
+                )  # fmt: skip
+            except InvalidArgumentError as error:
+                problem = error
+    raise CampaignStateError(
+        f"campaign {now.name}: {counted(len(table), 'unit')} cannot keep to what is left of its "
+        f"limits in wave {now.wave}: {problem} Nothing was assigned."
+    )
 
 
 def _key(now: Situation) -> bytes:

@@ -13,7 +13,7 @@ from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, s
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
-from seqbatch.campaign.deciding.stopping_words import inflated
+from seqbatch.campaign.deciding.stopping_words import inflated, unlooked
 from seqbatch.campaign.deciding.tally import Tally, tally
 from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
@@ -290,6 +290,7 @@ class Closing:
                 **({} if ahead is None else {"proposal": ahead.plain()}),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
+                    *unlooked(now),
                     *notes(learner, state),
                     *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),

@@ -160,7 +160,7 @@ def create(
     if (made := prepared.key) is None:
         if key is not None:
             raise InvalidArgumentError("key", "left out: the campaign is not masked", key)
-        _keep(store, logbook, prepared)
+        keep(store, logbook, prepared)
         return
     if key is None:
         raise InvalidArgumentError(
@@ -170,13 +170,14 @@ def create(
     target = require_target(key, name="key", apart_from={"the store": store.files})
     made.write(target)
     try:
-        _keep(store, logbook, prepared)
+        keep(store, logbook, prepared)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
 
 
-def _keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+def keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+    """Keep a campaign, and not the key that it may have."""
     now = prepared.now
     with store.create(now.name) as change:
         state = StateRecord(event=1, wave=0, content=prepared.state, hash="")

@@ -247,11 +247,15 @@ def events_table(name: str, events: list[Event]) -> Table:
 
 
 def what_was_done(event: Event) -> str:
-    """Return an event's counts, and of an amendment what was changed, from what to what."""
+    """Return an event's counts, and what was changed, from what to what."""
     changed = [
         f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
         for change in event.payload.get("changes", ())
     ]
+    if event.kind == "unmask":
+        changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
+    if event.kind == "continue":
+        changed = [f"after wave {event.payload['wave']}"]
     return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
 
 
