@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import campaign, peers, simulation, stream
+from benchmarks import campaign, findings, peers, simulation, stream
 from seqbatch import Learner, __version__, grids
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
@@ -268,7 +268,7 @@ def write(report: Report, source: str, units: int) -> None:
         "|---|---|---|---|---|",
     ]
     lines += [f"| {' | '.join(row)} |" for row in simulation.rows()]
-    lines += ["", *campaign.section()]
+    lines += ["", *findings.section(), "", *campaign.section()]
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"Written to {PAGE}")

@@ -16,6 +16,7 @@ class Instance:
     table: np.ndarray
     grid: grids.Grid
     seed: int
+    eligible: np.ndarray | None = None
 
     @property
     def actions(self):
@@ -39,6 +40,9 @@ class Instance:
             seed=self.seed,
         )
 
+    def who_may(self, low, high):
+        return None if self.eligible is None else self.eligible[low:high]
+
     def run(self, policy, *, cut=True):
         """Play the grid, each batch in pieces of random sizes; return learner and decisions."""
         learner, decisions, start = self.learner(policy), [], 0
@@ -46,7 +50,7 @@ class Instance:
         for end in self.ends:
             cuts = np.sort(random.integers(start, end + 1, 3 if cut else 0))
             batch = [
-                learner.assign(self.contexts[low:high])
+                learner.assign(self.contexts[low:high], eligible=self.who_may(low, high))
                 for low, high in zip([start, *cuts], [*cuts, end], strict=True)
             ]
             chosen = np.concatenate([decision.actions for decision in batch])

@@ -50,6 +50,47 @@ class OutOfRange(RBGL):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unaware(RBGL):
+    """Has never heard of units that may not get every action."""
+
+    def assign(self, state, contexts, draws, positions):
+        return super().assign(state, replace(contexts, eligible=None), draws, positions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaky(RBGL):
+    """Chooses well, but says that it might have chosen anything."""
+
+    def assign(self, state, contexts, draws, positions):
+        decision = super().assign(state, contexts, draws, positions)
+        return replace(decision, probabilities=decision.probabilities * 0.7 + 0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wavering(RBGL):
+    """Decides anew whenever it is told that all is allowed."""
+
+    def assign(self, state, contexts, draws, positions):
+        decision = super().assign(state, contexts, draws, positions)
+        if contexts.eligible is None or not contexts.eligible.all():
+            return decision
+        last = np.full(len(contexts), rules.ACTIONS - 1)
+        return replace(decision, actions=last, probabilities=np.eye(rules.ACTIONS)[last])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rash(RBGL):
+    """Sure of the lowest action where some are forbidden, and says that all the rest are alike."""
+
+    def assign(self, state, contexts, draws, positions):
+        decision = super().assign(state, contexts, draws, positions)
+        if contexts.eligible is None or contexts.eligible.all():
+            return decision
+        shares = contexts.eligible / contexts.eligible.sum(axis=1, keepdims=True)
+        return replace(decision, actions=contexts.eligible.argmax(axis=1), probabilities=shares)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Boastful(RBGL):
     """Says that it is sure where it is not."""
 
@@ -157,6 +198,10 @@ class InPlace(RBGL):
         (rules.check_save_and_load, Secretive(), "after save and load"),
         (rules.check_layouts_agree, Blocky(), "form of a block problem"),
         (rules.check_extreme_scales, Fragile(), "must be finite"),
+        (rules.check_eligible_actions, Unaware(), "action 0 and .* for a unit that may get .1.$"),
+        (rules.check_eligible_actions, Leaky(), "and others of probability 0"),
+        (rules.check_eligible_actions, Wavering(), "the same with every action eligible"),
+        (rules.check_eligible_actions, Rash(), "may get .0, 2. its probabilities are"),
         (rules.check_no_mutation, Careless(), "assign must not change"),
         (rules.check_no_mutation, InPlace(), "learn must not change"),
     ],
@@ -183,11 +228,13 @@ def test_a_policy_that_is_not_of_the_package_passes():
             return Count(problem, 1, np.zeros(problem.actions), np.zeros(problem.actions))
 
         def assign(self, state, contexts, draws, positions):  # noqa: ARG002
-            n, best = len(contexts), int(state.last.argmax())
-            shares = np.tile(np.eye(len(state.last))[best], (n, 1))
+            n = len(contexts)
             scores = np.tile(state.last, (n, 1))
+            eligible = np.ones(scores.shape) if contexts.eligible is None else contexts.eligible
+            best = np.where(eligible, scores, -np.inf).argmax(axis=1)
+            shares = np.eye(len(state.last))[best]
             return policies.Decision(
-                np.full(n, best), shares, scores, scores, None, np.zeros(n, dtype=np.int64)
+                best, shares, scores, scores, None, np.zeros(n, dtype=np.int64)
             )
 
         def learn(self, state, feedback):

@@ -110,6 +110,9 @@ BAD_CALLS = [
     (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),
     (when_finished, lambda m: m.replay(X[:4], np.ones((4, 2))), "received 4 units after 12 of 12"),
+    (before_any, lambda m: m.assign(X[:2], eligible=np.eye(2) > 1), "received none in row 0"),
+    (before_any, lambda m: m.assign(X[:2], eligible=np.eye(2)), "an array of True and False"),
+    (after_two, lambda m: m.assign(X[:1], eligible=[[True]]), r"shape \(1, 2\); received shape"),
 ]
 
 
@@ -447,6 +450,39 @@ def test_a_policy_that_answers_wrongly_is_refused():
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             learner(policy).assign(X[:4])
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_policy_that_ignores_who_may_get_what_is_refused_by_name(chosen):
+    class Unaware(UniformRandom):
+        def assign(self, state, contexts, draws, positions):
+            free = replace(contexts, eligible=None)
+            decision = super().assign(state, free, draws, positions)
+            # Without a wrong action, a wrong probability is left.
+            return replace(
+                decision, actions=decision.actions if chosen else np.ones_like(positions)
+            )
+
+    made = learner(Unaware())
+    before = snapshot(made)
+    part = "actions" if chosen else "probabilities"
+    message = rf"Unaware's {part} must be among .* for unit \d, which may get \[1\].*check_policy"
+    with pytest.raises(InvalidArgumentError, match=message):
+        made.assign(X[:4], eligible=np.tile([False, True], (4, 1)))
+    assert snapshot(made) == before
+    assert len(made.assign(X[:4])) == 4
+
+
+def test_a_compiled_loop_that_ignores_who_may_get_what_is_refused():
+    class Unaware(SBUCB):
+        def replay(self, state, contexts, table, draws):
+            return super().replay(state, replace(contexts, eligible=None), table, draws)
+
+    made = learner(Unaware())
+    before = snapshot(made)
+    with pytest.raises(InvalidArgumentError, match="Unaware's actions must be among"):
+        made.replay(X[:4], np.ones((4, 2)), eligible=np.tile([False, True], (4, 1)))
+    assert snapshot(made) == before
 
 
 def test_a_random_trial_can_be_read():

@@ -10,6 +10,7 @@ from seqbatch.grids import Grid
 from seqbatch.learner import Learner
 
 if TYPE_CHECKING:
+    from seqbatch import allocation as allocation
     from seqbatch import campaign as campaign
     from seqbatch import datasets as datasets
     from seqbatch import environments as environments
@@ -38,7 +39,8 @@ __all__ = [
 #: Imported when first asked for, since some take a while and some need an extra to be installed;
 #: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
 ROOMS = (
-    "campaign", "datasets", "environments", "inference", "lab", "planning", "simulation", "storage",
+    "allocation", "campaign", "datasets", "environments", "inference", "lab", "planning",
+    "simulation", "storage",
 )  # fmt: skip
 
 

@@ -4,10 +4,11 @@ import copy
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,10 @@ from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.policies import Decision, Feedback, Policy, registry
+from seqbatch.policies.choosing import require_eligible
+
+if TYPE_CHECKING:
+    from seqbatch.allocation import Limits
 
 FORMAT = 1
 #: The learner's place in a seed's tree.
@@ -179,15 +184,66 @@ class Learner:
         # Arrays can be written to, and the learner's own must not change from outside.
         return copy.deepcopy(estimate)
 
-    def assign(self, contexts: ArrayLike) -> Decision:
+    def assign(
+        self,
+        contexts: ArrayLike,
+        *,
+        eligible: ArrayLike | None = None,
+        capacity: "Limits | Mapping[int, int] | None" = None,
+    ) -> Decision:
         """Decide for some units of the open batch, however many are there.
 
         Parameters
         ----------
         contexts
             (n, K, d), (n, K, p) or (n, p), according to the layout.
+        eligible
+            Which actions each unit may get: booleans (n, K), at least one True in each row. Choices
+            and random draws are among these, and the others have probability 0. None: all of them.
+        capacity
+            How many of these units may get each action at most, as in ``{1: 500}``; or
+            :class:`~seqbatch.allocation.Limits`, with lower limits and a budget. The limits hold
+            surely, for the units of this call: a batch in several calls has limits for each. The
+            probabilities are those by which actions were drawn under the limits, and the decision
+            depends on which units are handed over together.
+
+        Examples
+        --------
+        The second unit must not get action 1:
+
+        >>> import numpy as np
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.policies import UniformRandom
+        >>> grid = grids.explicit([2])
+        >>> learner = Learner(UniformRandom(), grid, actions=3, dim=1, layout="block")
+        >>> may = np.array([[True, True, True], [True, False, True]])
+        >>> learner.assign(np.ones((2, 1)), eligible=may).probabilities.round(2)
+        array([[0.33, 0.33, 0.33],
+               [0.5 , 0.  , 0.5 ]])
+
+        One call can be made, and is made where it is worth most:
+
+        >>> from seqbatch.policies import Oracle
+        >>> oracle = Oracle(theta=[[0.0], [1.0]])
+        >>> learner = Learner(oracle, grids.explicit([3]), actions=2, dim=1, layout="block")
+        >>> decision = learner.assign([[1.0], [5.0], [2.0]], capacity={1: 1})
+        >>> decision.actions
+        array([0, 1, 0])
+        >>> bool(2 <= decision.prices[1] <= 5)
+        True
         """
-        checked = Contexts.of(contexts, self.problem)
+        checked = Contexts.of(contexts, self.problem, eligible=eligible)
+        if capacity is None:
+            return self._assign(checked)
+        # Brought in when first needed, as the rooms of the library are.
+        from seqbatch.policies.capacity import limits_of, within
+
+        limits = limits_of(capacity, self.problem.actions)
+        return self._assign(checked, partial(within, limits=limits, eligible=checked.eligible))
+
+    def _assign(
+        self, checked: Contexts, limited: Callable[..., Decision] | None = None
+    ) -> Decision:
         if self.finished:
             raise BatchRuleError(
                 f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
@@ -203,7 +259,9 @@ class Learner:
 
         def decide(draws: Floats) -> tuple[Decision, _Pending]:
             made = self.policy.assign(self.state, checked, draws, positions)
-            self._check_decision(made, len(checked))
+            self._check_decision(made, checked)
+            if limited is not None:
+                made = limited(made, key=draws.tobytes())
             vectors = checked.chosen(made.actions)
             # Copies, because the decision is the caller's to change.
             return made, _Pending(vectors, made.actions.copy(), made.groups.copy())
@@ -242,7 +300,9 @@ class Learner:
         self._pending, self._waiting = [], 0
         self._batch += 1
 
-    def replay(self, contexts: ArrayLike, rewards: ArrayLike) -> Integers:
+    def replay(
+        self, contexts: ArrayLike, rewards: ArrayLike, *, eligible: ArrayLike | None = None
+    ) -> Integers:
         """Play whole batches at once against the rewards of every action; return the actions.
 
         For data where every action's reward is known, such as labelled data. The learner sees only
@@ -256,6 +316,8 @@ class Learner:
             As for :meth:`assign`, for the open batch and any number of whole batches after it.
         rewards
             (n, K), the reward of every unit under every action.
+        eligible
+            As for :meth:`assign`.
 
         Examples
         --------
@@ -268,7 +330,7 @@ class Learner:
         >>> learner.replay(np.ones((6, 1)), np.tile([0.0, 1.0], (6, 1)))
         array([0, 1, 1, 1, 1, 1])
         """
-        checked = Contexts.of(contexts, self.problem)
+        checked = Contexts.of(contexts, self.problem, eligible=eligible)
         table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
         if self._waiting:
             raise BatchRuleError(
@@ -301,13 +363,15 @@ class Learner:
             self.state, actions = self._with_draws(
                 len(checked), lambda draws: compiled(self.policy, self.state, checked, table, draws)
             )
+            chances = np.zeros((len(checked), self.problem.actions))
+            require_eligible(type(self.policy).__name__, actions, chances, checked.eligible)
             self._batch = final + 1
             return cast(Integers, actions)
         pieces = []
         for batch in range(self._batch, final + 1):
             start = self.grid.ends[batch - 1] - self.problem.size(batch) - seen
-            rows = slice(start, self.grid.ends[batch - 1] - seen)
-            decision = self.assign(checked.values[rows])
+            rows = np.arange(start, self.grid.ends[batch - 1] - seen)
+            decision = self._assign(checked.take(rows))
             self.observe(table[rows][np.arange(len(decision)), decision.actions])
             pieces.append(decision.actions)
         return np.concatenate(pieces)
@@ -402,9 +466,9 @@ class Learner:
         learner._random.bit_generator.state = header["random"]
         return learner
 
-    def _check_decision(self, decision: Decision, units: int) -> None:
+    def _check_decision(self, decision: Decision, contexts: Contexts) -> None:
         """Refuse what a policy must not return, before any of it is kept."""
-        actions, groups = decision.actions, decision.groups
+        units, actions, groups = len(contexts), decision.actions, decision.groups
         for name, array in (("actions", actions), ("groups", groups)):
             if array.shape != (units,) or array.dtype.kind != "i":
                 raise InvalidArgumentError(
@@ -418,6 +482,9 @@ class Learner:
                 f"between 0 and {self.problem.actions - 1}",
                 f"{actions.min()} to {actions.max()}",
             )
+        require_eligible(
+            type(self.policy).__name__, actions, decision.probabilities, contexts.eligible
+        )
 
     def _with_draws(self, units: int, call: Callable[[Floats], _Result]) -> _Result:
         """Call with fresh draws; a call that fails uses none of them up."""

@@ -65,3 +65,14 @@ def test_without_any_outcome_actions_are_random(store):
     table = pl.from_arrow(campaign.assign(units(300, start=1_000)).table)
     assert table.select("p(a)", "p(b)", "p(c)").to_numpy() == pytest.approx(1 / 3)
     assert campaign.verify().sound
+
+
+@pytest.mark.parametrize("kind", ["SBPE", "BPE", "RBGL"])
+def test_an_action_without_outcomes_does_not_take_the_wave_where_limits_bind(store, kind):
+    """Costs are negative rewards, so that the estimate 0 of what nobody knows is above the rest."""
+    reward = {"column": "y", "direction": "min"}
+    campaign = small(store, reward=reward, policy={"kind": kind}, capacity={"b": 120})
+    small_wave(campaign, 1, only=["b", "c"])
+    counts = small_wave(campaign, 2)["action"].value_counts()
+    assert dict(counts.iter_rows()) == {"b": 120, "c": 180}
+    assert campaign.verify().sound

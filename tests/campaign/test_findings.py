@@ -365,7 +365,7 @@ def test_outcomes_missing_by_feature_are_modelled(store):
         campaign.close(force=True, reason="as it is")
     found = campaign.findings()
     assert found.missing == "by features"
-    assert any("by features and action" in what for what, _ in found.assumptions)
+    assert any("depends on features and action alone" in what for what, _ in found.assumptions)
 
 
 def test_segments_must_have_levels(store):

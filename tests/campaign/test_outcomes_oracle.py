@@ -2,10 +2,13 @@
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.record.codec import pack, unpack_state
+from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, Newest
+from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.storage import open_store
 from tests.oracles.outcomes import Outcomes, Unit
 
@@ -155,3 +158,36 @@ def test_random_files_against_a_dictionary(tmp_path, seed):
     found = campaign.verify()
     assert found.sound, found.findings
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_newest_of_each_unit_is_that_of_the_whole_ledger(seed):
+    """Several versions of a unit within a chunk and over chunks, absences, rows that were held."""
+    random, units, given = np.random.default_rng(seed), 30, np.zeros(30, dtype=np.int64)
+    chunks = []
+    for event in range(1, 6):
+        rows = []
+        for number in random.integers(0, units, random.integers(0, 25)).tolist():
+            if not given[number] and random.random() < 0.2:
+                rows.append((number, 0, float(random.random()), ABSENT))
+                continue
+            given[number] += 1
+            accepted = random.random() < 0.9
+            verdict = VERDICTS.index(ACCEPTED) if accepted else 3
+            rows.append((number, int(given[number]), float(random.random()), verdict))
+        random.shuffle(rows)
+        columns = list(zip(*rows, strict=True)) or [()] * 4
+        types = (pa.int64(), pa.int32(), pa.float64(), pa.int8())
+        table = pa.table(
+            [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)],
+            names=["number", "version", "value", "verdict"],
+        )
+        chunks.append(OutcomeChunk(chunk=event, event=event, count=len(rows), rows=pack(table),
+                                   hash=""))  # fmt: skip
+    whole, newest = Ledger.of(chunks).known(), Newest.of(chunks, units)
+    expected = np.full(units, np.nan)
+    expected[whole.numbers] = whole.values
+    for low, high in ((0, units), (7, 19)):
+        part = whole.within(low, high)
+        assert np.array_equal(newest.within(low, high), expected[low:high], equal_nan=True)
+        assert newest.counts(low, high) == (len(part), int(part.absent.sum()))

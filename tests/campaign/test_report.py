@@ -2,18 +2,22 @@
 
 import base64
 import html
+import io
 import json
 import re
+from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.views.findings_tables import with_sections
 from seqbatch.campaign.views.report import document
 from seqbatch.campaign.views.reporting.material import gathered
 from seqbatch.campaign.views.reporting.pictures import Bar, Predicted, Share, predictions, shares
 from seqbatch.campaign.views.reporting.pictures import intervals as interval_picture
+from seqbatch.display import Table
 from seqbatch.storage import open_store
 from tests.hostile import EVERY, acts
 
@@ -116,6 +120,27 @@ def test_every_section_is_there_with_its_pictures(store, tmp_path):
     assert "wave 1: none 3" in told[1]
     for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text):
         assert base64.b64decode(data).startswith(b"<svg")
+
+
+def test_every_table_of_the_findings_stands_once_and_in_its_section(store):
+    """All tables that findings can have, segments and looks included."""
+    features = {"numeric": {"age": "learn"}, "categorical": {"member": ["0", "1"]}}
+    campaign = run(store, waves=1, features=features, report={"segments": ["member"]},
+                   stopping={"rule": "pocock"})  # fmt: skip
+    campaign.go_on(reason="to see a second wave")
+    wave(campaign, 2, 900)
+    of = gathered(store, "shop")
+    stand = [
+        (section.key, part)
+        for section in document(of).sections
+        for part in section.parts
+        if isinstance(part, Table)
+    ]
+    found = with_sections(campaign.findings())
+    counts = {"outcomes": 3, "value": 1, "who": 3, "stopping": 1, "quality": 2, "methods": 1}
+    assert Counter(key for key, _ in found) == counts
+    for key, table in found:
+        assert [where for where, part in stand if part.title == table.title] == [key]
 
 
 def test_no_word_of_the_trade_is_on_the_first_screen(store, tmp_path):
@@ -350,3 +375,12 @@ def test_pictures_are_drawn_of_the_numbers_they_are_given():
     points = [Predicted("x", v, a, 1.0 + v) for v in (0.0, 1.0) for a in "ab"]
     [panel] = predictions(points, title="t").to_dict()["hconcat"]
     assert panel["encoding"]["shape"]["field"] == panel["encoding"]["color"]["field"] == "action"
+
+
+def test_the_ends_of_a_features_axis_are_those_drawn():
+    points = [Predicted("x", value, "a", value) for value in (1.44, 21.4)]
+    drawn = io.StringIO()
+    predictions(points, title="t").save(drawn, format="svg")
+    # One digit would call 21.4 "20".
+    assert ">21.4<" in drawn.getvalue()
+    assert ">1.44<" in drawn.getvalue()

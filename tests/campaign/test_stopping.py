@@ -1,11 +1,16 @@
 """Declared stopping: boundaries by hand, verdicts, going on with a reason, and the replay."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from seqbatch.campaign.deciding.logged import Logged
+from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
+from seqbatch.campaign.record.situation import situation
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, StoreError
 from tests.campaign.test_findings import people, run
 from tests.campaign.test_history import changed
 
@@ -181,4 +186,143 @@ def test_late_outcomes_do_not_change_a_look_that_was_taken(store):
     late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [9.0] * 120})
     campaign.record(late, correct=True, reason="a new count")
     assert campaign.findings().stopping.looks[0] == before
+    assert campaign.verify().sound
+
+
+def without_sums(record, now):
+    """Return a state as if no look had kept anything beside it."""
+    return replace(record, content=pack_state(unpack_state(record.content, now)))
+
+
+def looks_again(campaign, store):
+    """Take every look again from all rows, as if no look had kept anything."""
+    from seqbatch.campaign.deciding.stopping import look
+
+    events, made = campaign.events(), []
+    with store.read("trial") as reader:
+        for number, event in enumerate(events):
+            if event.kind == "close":
+                now, after = situation(events[:number]), situation(events[: number + 1])
+                learner = replace(now, learned=after.learned, skipped=after.skipped)
+                record = without_sums(reader.last_state(before_event=event.sequence), now)
+                made.append(look(reader, learner, events[:number], record)[0])
+    return [None if one is None else one.plain() for one in made]
+
+
+def stored(campaign):
+    return [e.payload["stopping"] for e in campaign.events() if e.kind == "close"]
+
+
+@pytest.fixture
+def waves_read(monkeypatch):
+    """The waves whose units were gone through for looks, in their order."""
+    read, made = [], Logged._made
+
+    def counted(self, chunk):
+        read.append(chunk.wave)
+        return made(self, chunk)
+
+    monkeypatch.setattr(Logged, "_made", counted)
+    return read
+
+
+ACTIONS = {"actions": ["none", "mail", "call"], "policy": {"kind": "SBPE"}, "randomised": 0.4}
+
+
+def test_a_close_goes_through_its_own_wave_only(store, waves_read):
+    campaign = trial(store, **ACTIONS)
+    for wave in (1, 2, 3):
+        waves_read.clear()
+        run(campaign, sizes=(120,), start=1_000 * wave, value=effect(0.1), missing=0.2)
+        assert set(waves_read) == {wave}
+    waves_read.clear()
+    # So does a verification, by the sums of the look before, which it has checked.
+    assert campaign.verify().sound
+    assert waves_read == [1, 2, 3]
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_outcomes_that_came_late_have_all_waves_gone_through_again(store, waves_read):
+    campaign = run(trial(store, **ACTIONS), sizes=(120,), value=nothing, missing=0.2)
+    late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [1.5] * 120})
+    campaign.record(late, correct=True, reason="a new count")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=1_000, value=nothing)
+    assert set(waves_read) == {1, 2}
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=2_000, value=nothing)
+    assert set(waves_read) == {3}
+    assert campaign.verify().sound
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_sums_survive_a_skipped_wave_and_an_amendment_does_away_with_them(store, waves_read):
+    campaign = trial(store, **ACTIONS, grid={"sizes": [120] * 4})
+    run(campaign, sizes=(120,), value=nothing)
+    campaign.assign(people(120, 1_000))
+    campaign.close(force=True, skip=True, reason="a broken form")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=2_000, value=nothing)
+    assert set(waves_read) == {3}
+    campaign.amend(add=["late"], reason="a new idea")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=3_000, value=nothing)
+    assert set(waves_read) == {1, 3, 4}
+    assert campaign.verify().sound
+    assert stored(campaign)[1] is None
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_sums_that_were_changed_are_found(store):
+    from seqbatch.campaign.views.stopping_checks import wrong_look
+
+    campaign = run(trial(store, **ACTIONS), sizes=(120, 120), value=nothing)
+    events = campaign.events()
+    with store.read("trial") as reader:
+        first, second = list(reader.states())[1:]
+        close = events[second.event - 1]
+        now = situation(events[: second.event - 1])
+        before = events[: second.event - 1]
+        assert wrong_look(reader, now, before, close, (first, second)) is None
+        sums = unpack_kept(second.content)
+        for name in sums:
+            other = {**sums, name: sums[name] + 1}
+            state = unpack_state(second.content, now)
+            changed = replace(second, content=pack_state(state, other))
+            said = wrong_look(reader, now, before, close, (first, changed))
+            assert "other sums" in said, name
+        bare = without_sums(second, now)
+        assert "other sums" in wrong_look(reader, now, before, close, (first, bare))
+
+
+def test_damaged_sums_are_refused_before_anything_is_computed(store):
+    from seqbatch.campaign.deciding.kept_sums import KeptSums
+
+    campaign = run(trial(store, **ACTIONS), sizes=(120,), value=nothing)
+    now = campaign.situation()
+    with store.read("trial") as reader:
+        sums = unpack_kept(reader.last_state().content)
+    assert KeptSums.of(sums, now).arrays.keys() == sums.keys()
+    for name in sums:
+        shorter = {**sums, name: sums[name][..., :-1]}
+        fewer = {key: value for key, value in sums.items() if key != name}
+        other = {**sums, name: sums[name].astype(np.float32)}
+        for damaged in (shorter, fewer, other):
+            with pytest.raises(StoreError, match="sums of a look"):
+                KeptSums.of(damaged, now)
+    with pytest.raises(StoreError, match="sums of a look"):
+        KeptSums.of({**sums, "places": sums["places"] + 100}, now)
+
+
+def test_where_units_share_clusters_all_waves_are_gone_through(store, waves_read):
+    campaign = trial(store, unit=["customer", "week"], cluster="customer", features={})
+    for wave in (1, 2):
+        waves_read.clear()
+        keys = {"customer": [f"c{n % 40}" for n in range(120)]}
+        frame = pl.DataFrame({**keys, "week": [f"w{wave}{n}" for n in range(120)]})
+        campaign.assign(frame)
+        random = np.random.default_rng(wave)
+        campaign.record(frame.with_columns(visit=pl.Series(random.normal(size=120))))
+        campaign.close()
+        assert set(waves_read) == set(range(1, wave + 1))
     assert campaign.verify().sound

@@ -40,6 +40,8 @@ def test_the_answer_first_and_tables_after():
     assert plain["level"] == 0.95
     assert [lift["action"] for lift in plain["lifts"]] == ["mail", "call"]
     json.dumps(plain, allow_nan=False)
+    # Before the wave was closed nothing was known.
+    assert said("findings", "spring", "--at-event", "3")["outcomes"] == 0
 
 
 @pytest.mark.usefixtures("stopped")

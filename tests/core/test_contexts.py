@@ -52,6 +52,42 @@ def test_shares_of_being_best(layout, units):
     assert lowest[0].tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("layout", ["shared", "disjoint", "block"])
+@pytest.mark.parametrize("units", [1, 64, 150])
+def test_shares_of_being_best_are_those_of_the_eligible_actions_alone(layout, units):
+    shape = (units, 3) if layout == "block" else (units, 4, 3)
+    values = random.standard_normal(shape)
+    values[0] = 0.0
+    eligible = random.random((units, 4)) < 0.5
+    eligible[:, 2] |= ~eligible.any(axis=1)
+    eligible[0] = [False, True, False, True]
+    contexts = Contexts.of(values, problem(layout), eligible=eligible)
+    thetas = random.standard_normal((50, 1 if layout == "shared" else 4, 3))
+    means = np.stack([contexts.means(theta) for theta in thetas], axis=1)
+    means[np.broadcast_to(~eligible[:, None, :], means.shape)] = -np.inf
+    lowest = np.stack([(means.argmax(axis=2) == a).mean(axis=1) for a in range(4)], axis=1)
+    assert np.array_equal(contexts.best_shares(thetas, split_ties=False), lowest)
+    tied = means == means.max(axis=2, keepdims=True)
+    split = (tied / tied.sum(axis=2, keepdims=True)).mean(axis=1)
+    np.testing.assert_allclose(contexts.best_shares(thetas, split_ties=True), split, rtol=1e-12)
+    assert contexts.best_shares(thetas, split_ties=True)[0].tolist() == [0, 0.5, 0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("eligible", "message"),
+    [
+        (np.ones((4, 5), bool), r"eligible must be an array of shape \(5, 4\); .* shape \(4, 5\)"),
+        (np.ones((5, 4)), "eligible must be an array of True and False; .* of dtype float64"),
+        ([["yes"] * 4] * 5, "eligible must be an array of True and False; received list"),
+        (np.eye(5, 4, dtype=bool), "True for at least one action of every unit; .* none in row 4"),
+        (np.zeros((5, 4), dtype=bool), r"received none in row 0 \(5 such rows\)"),
+    ],
+)
+def test_bad_eligibility_is_refused_by_name_rule_and_value(eligible, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Contexts.of(np.ones((5, 3)), problem("block"), eligible=eligible)
+
+
 def test_chosen_is_a_copy():
     values = random.standard_normal((5, 3))
     contexts = Contexts.of(values, problem("block"))

@@ -15,6 +15,7 @@ from seqbatch.environments import (
     CorrelatedGaussian,
     FeaturePool,
     Gaussian,
+    Restricted,
     Sphere,
     StudentT,
     Uniform,
@@ -48,6 +49,8 @@ OWN = [
     classification(random.standard_normal((100, 3)), random.integers(0, 4, 100), classes=4),
     FeaturePool(rows=random.standard_normal((50, 3)), theta=[1.0, 2.0, 3.0], actions=3),
     WorstCase(ends=(10, 50, 6_000), dim=5),
+    Restricted(Gaussian(dim=3, actions=3), shares=[0.9, 0.0, 0.2]),
+    Restricted(Uniform(dim=3, actions=3, layout="block"), shares=[0.1, 0.4, 0.2]),
 ]
 
 

@@ -26,6 +26,7 @@ def target(rows):
 
 def test_against_a_literal_sum(log):
     made = evaluate(log, target(log))
+    assert f"). {made.effective:,.0f} of 80 units' worth of outcomes" in str(made)
     [rows] = literal([log])
     table, wanted = oracle.scores(rows, rows), target(log)
     weights, plain, robust = [], [], []

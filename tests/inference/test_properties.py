@@ -548,3 +548,27 @@ def test_a_wave_without_outcomes_says_nothing_yet():
     assert not judge_next_rule(silent[-1], nothing[-1]).gain.known
     plan = plan_of_shares([60, 50, 70], actions=3, randomised=0.1, floor=0.02)
     assert not anytime(nothing, Lift(1), plan).known
+
+
+@pytest.mark.parametrize("missing", ["by action", "by features"])
+def test_models_that_were_fitted_before_give_the_same_sums(missing):
+    waves = campaign(sizes=(90, 70, 80))
+    fitted = summarise(waves, missing=missing)
+    again = summarise(waves, missing=missing, fitted=fitted)
+    for one, other in zip(fitted, again, strict=True):
+        assert np.array_equal(one.overall.moments.mean, other.overall.moments.mean)
+        assert np.array_equal(one.overall.moments.second, other.overall.moments.second)
+        assert one.noise == other.noise
+    found = strongest_splits(waves, Lift(2), SHARES, missing=missing)
+    assert strongest_splits(waves, Lift(2), SHARES, missing=missing, fitted=fitted) == found
+
+
+def test_sums_go_on_from_earlier_waves():
+    waves = campaign(sizes=(90, 70, 80))
+    whole = summarise(waves)
+    parts = summarise(waves[2:], earlier=summarise(waves[1:2], earlier=summarise(waves[:1])))
+    assert len(parts) == 3
+    for contrast in (Lift(1), Lift(2)):
+        assert vars(pool(parts, contrast, SHARES)) == vars(pool(whole, contrast, SHARES))
+    with pytest.raises(InvalidArgumentError, match="by features"):
+        summarise(waves[1:], earlier=whole[:1], missing="by features")

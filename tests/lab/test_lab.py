@@ -225,6 +225,15 @@ def test_a_comparison_of_ones_own(tmp_path):
     assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
 
 
+def test_a_comparison_where_units_may_not_get_everything(tmp_path):
+    text = SPEC.replace("actions = 3", "actions = 3\neligible = [1, 0.5, 0.0]")
+    spec = written(tmp_path / "spec.toml", text)
+    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
+    free = compare(written(tmp_path / "free.toml", SPEC), out=tmp_path / "free", jobs=1)
+    # The same units, with less to choose from: less to lose.
+    assert (made.summary["mean"] < free.summary["mean"]).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -241,6 +250,8 @@ def test_a_comparison_of_ones_own(tmp_path):
         (("horizons = [400, 800]", "horizons = 5"), "horizons must be a list"),
         (("horizons = [400, 800]", "horizons = [0]"), "horizons must be a whole number"),
         (("seed = 5", "seed = -1"), "seed must be a whole number"),
+        (("actions = 3", "actions = 3\neligible = 0.5"), "round.eligible must be a list of shares"),
+        (("actions = 3", "actions = 3\neligible = [1, 0.5]"), "shares must be 3 numbers"),
     ],
 )
 def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_path):

@@ -29,8 +29,13 @@ def best(scores, ties, draw):
     return lowest_best(scores) if ties == "lowest" else random_best(scores, draw)
 
 
-def uniform_action(actions, draw):
-    return min(int(draw * actions), actions - 1)
+def uniform_action(options, draw):
+    return options[min(int(draw * len(options)), len(options) - 1)]
+
+
+def allowed(eligible, t, K):
+    """The actions that unit t may get, in order; all without a table of who may get what."""
+    return [a for a in range(K) if eligible is None or eligible[t][a]]
 
 
 def batches(ends):

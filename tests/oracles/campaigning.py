@@ -7,7 +7,8 @@ floor, some outcomes never come, and the rest come some batches late.
 import numpy as np
 
 from seqbatch.core import Contexts, Problem
-from seqbatch.policies.base import Feedback, pick, uniformly
+from seqbatch.policies.base import Feedback
+from seqbatch.policies.choosing import pick, uniformly
 
 
 def regret(policy, model, sizes, seed):

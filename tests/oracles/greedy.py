@@ -4,37 +4,52 @@ import math
 
 import numpy as np
 
-from tests.oracles import batches, best, inner, minimum_norm, uniform_action
+from tests.oracles import allowed, batches, best, inner, minimum_norm, uniform_action
 
 
-def greedy_batches(x, ends, fit, *, first, ties, draws):
-    """Play greedily; fit(m, actions) returns theta after batch m."""
+def greedy_batches(x, ends, fit, *, first, ties, draws, eligible, avoid=None):
+    """Play greedily; after batch m, fit and avoid return theta and the actions without outcomes."""
     K, d = x.shape[1:]
-    theta, actions, thetas = np.zeros(d), [], []
+    theta, actions, thetas, unknown = np.zeros(d), [], [], set()
     for m, batch in enumerate(batches(ends), start=1):
         for t in batch:
-            if m == 1 and first == "uniform":
-                actions.append(uniform_action(K, draws[t]))
-            elif m == 1 and first == "action 0":
-                actions.append(0)
+            options = allowed(eligible, t, K)
+            familiar = [a for a in options if a not in unknown]
+            if (m == 1 and first == "uniform") or not familiar:
+                actions.append(uniform_action(options, draws[t]))
+            elif m == 1 and first == "lowest":
+                actions.append(options[0])
             else:
-                actions.append(best([inner(x[t, a], theta) for a in range(K)], ties, draws[t]))
+                scores = [inner(x[t, a], theta) for a in familiar]
+                actions.append(familiar[best(scores, ties, draws[t])])
         if m < len(ends):
             theta = fit(m, actions)
             thetas.append(theta)
+            unknown = avoid(m, actions) if avoid else set()
     return actions, thetas
 
 
-def sbpe(x, table, ends, *, first="fixed", ties="lowest", draws=None):
+def sbpe(x, table, ends, *, first="fixed", ties="lowest", draws=None, eligible=None):
     def fit(m, actions):
         rows = [x[t, actions[t]] for t in range(ends[m - 1])]
         rewards = [table[t, actions[t]] for t in range(ends[m - 1])]
         return minimum_norm(rows, rewards, x.shape[2])
 
-    return greedy_batches(x, ends, fit, first=first, ties=ties, draws=draws)
+    return greedy_batches(x, ends, fit, first=first, ties=ties, draws=draws, eligible=eligible)
 
 
-def rbgl(x, table, ends, *, ridge, first="fixed", ties="lowest", draws=None):
+def rbgl(
+    x,
+    table,
+    ends,
+    *,
+    ridge,
+    first="fixed",
+    ties="lowest",
+    unknown="zero",
+    draws=None,
+    eligible=None,
+):
     def fit(m, actions):
         A, b = ridge * np.eye(x.shape[2]), np.zeros(x.shape[2])
         for t in range(ends[m - 1]):
@@ -42,10 +57,15 @@ def rbgl(x, table, ends, *, ridge, first="fixed", ties="lowest", draws=None):
             b = b + table[t, actions[t]] * x[t, actions[t]]
         return np.linalg.solve(A, b)
 
-    return greedy_batches(x, ends, fit, first=first, ties=ties, draws=draws)
+    def avoid(m, actions):
+        return set(range(x.shape[1])) - set(actions[: ends[m - 1]]) if unknown == "avoid" else set()
+
+    return greedy_batches(
+        x, ends, fit, first=first, ties=ties, draws=draws, eligible=eligible, avoid=avoid
+    )
 
 
-def bpe(x, table, ends, *, split="even", first="fixed", ties="lowest", draws=None):
+def bpe(x, table, ends, *, split="even", first="fixed", ties="lowest", draws=None, eligible=None):
     M = len(ends)
     pieces = {}
     for m, batch in enumerate(batches(ends), start=1):
@@ -60,8 +80,8 @@ def bpe(x, table, ends, *, split="even", first="fixed", ties="lowest", draws=Non
         rewards = [table[t, actions[t]] for t in used]
         return minimum_norm(rows, rewards, x.shape[2])
 
-    start = "action 0" if first == "fixed" else first
-    return greedy_batches(x, ends, fit, first=start, ties=ties, draws=draws)
+    start = "lowest" if first == "fixed" else first
+    return greedy_batches(x, ends, fit, first=start, ties=ties, draws=draws, eligible=eligible)
 
 
 def lasso_by_coordinates(rows, rewards, penalty):
@@ -82,7 +102,7 @@ def lasso_by_coordinates(rows, rewards, penalty):
     raise AssertionError("coordinate descent did not settle")
 
 
-def lbgl(x, table, ends, *, scale, first="uniform", ties="lowest", draws=None):
+def lbgl(x, table, ends, *, scale, first="uniform", ties="lowest", draws=None, eligible=None):
     T, K, d = x.shape
 
     def fit(m, actions):
@@ -94,24 +114,26 @@ def lbgl(x, table, ends, *, scale, first="uniform", ties="lowest", draws=None):
         theta[np.abs(theta) < 1e-12] = 0.0
         return theta
 
-    return greedy_batches(x, ends, fit, first=first, ties=ties, draws=draws)
+    return greedy_batches(x, ends, fit, first=first, ties=ties, draws=draws, eligible=eligible)
 
 
-def epsilon_greedy(x, table, ends, *, epsilon, ridge, first="fixed", draws=None):
+def epsilon_greedy(x, table, ends, *, epsilon, ridge, first="fixed", draws=None, eligible=None):
     K, d = x.shape[1:]
     A, b, actions = ridge * np.eye(d), np.zeros(d), []
     for m, batch in enumerate(batches(ends), start=1):
         theta = np.linalg.solve(A, b)
         for t in batch:
-            favourite = best([inner(x[t, a], theta) for a in range(K)], "lowest", None)
-            shares = [epsilon / K + (1 - epsilon) * (a == favourite) for a in range(K)]
+            options = allowed(eligible, t, K)
+            count = len(options)
+            favourite = best([inner(x[t, a], theta) for a in options], "lowest", None)
+            shares = [epsilon / count + (1 - epsilon) * (i == favourite) for i in range(count)]
             if m == 1 and first == "uniform":
-                shares = [1 / K] * K
-            total, action = 0.0, 0
-            while action < K - 1 and draws[t] >= total + shares[action]:
-                total += shares[action]
-                action += 1
-            actions.append(action)
+                shares = [1 / count] * count
+            total, place = 0.0, 0
+            while place < count - 1 and draws[t] >= total + shares[place]:
+                total += shares[place]
+                place += 1
+            actions.append(options[place])
         for t in batch:
             A = A + np.outer(x[t, actions[t]], x[t, actions[t]])
             b = b + table[t, actions[t]] * x[t, actions[t]]

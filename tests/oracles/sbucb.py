@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from tests.oracles import batches, best, inner, uniform_action
+from tests.oracles import allowed, batches, best, inner, uniform_action
 
 
-def sbucb(x, table, ends, *, gamma, ridge, first="fixed", ties="lowest", draws=None):
+def sbucb(x, table, ends, *, gamma, ridge, first="fixed", ties="lowest", draws=None, eligible=None):
     T, K, d = x.shape
     if gamma is None:
         delta = 1 / T
@@ -18,14 +18,15 @@ def sbucb(x, table, ends, *, gamma, ridge, first="fixed", ties="lowest", draws=N
     for m, batch in enumerate(batches(ends), start=1):
         A_inverse = np.linalg.inv(A)
         for t in batch:
+            options = allowed(eligible, t, K)
             scores = [
                 inner(x[t, a], theta) + gamma * math.sqrt(inner(x[t, a], A_inverse @ x[t, a]))
-                for a in range(K)
+                for a in options
             ]
             if m == 1 and first == "uniform":
-                actions.append(uniform_action(K, draws[t]))
+                actions.append(uniform_action(options, draws[t]))
             else:
-                actions.append(best(scores, ties, draws[t]))
+                actions.append(options[best(scores, ties, draws[t])])
         for t in batch:
             chosen = x[t, actions[t]]
             A = A + np.outer(chosen, chosen)

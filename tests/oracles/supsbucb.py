@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles import batches, best, inner, uniform_action
+from tests.oracles import allowed, batches, best, inner, uniform_action
 
 
 def base_sbucb(psi, x, table, actions, ridge):
@@ -17,7 +17,10 @@ def base_sbucb(psi, x, table, actions, ridge):
     return np.linalg.solve(A, c), np.linalg.inv(A)
 
 
-def supsbucb(x, table, ends, *, gamma, ridge, explore, first="fixed", ties="lowest", draws=None):
+def supsbucb(
+    x, table, ends, *,
+    gamma, ridge, explore, first="fixed", ties="lowest", draws=None, eligible=None,
+):  # fmt: skip
     """Return actions, stages and rules."""
     T, K, _ = x.shape
     S = max(1, math.ceil(math.log(T)))
@@ -27,7 +30,7 @@ def supsbucb(x, table, ends, *, gamma, ridge, explore, first="fixed", ties="lowe
         fits = {s: base_sbucb(psi[s], x, table, actions, ridge) for s in psi}
         following = {s: list(psi[s]) for s in psi}
         for t in batch:
-            s, candidates, action = 1, list(range(K)), None
+            s, candidates, action = 1, allowed(eligible, t, K), None
             while action is None:
                 theta, inverse = fits[s]
                 w = {a: gamma * math.sqrt(inner(x[t, a], inverse @ x[t, a])) for a in candidates}
@@ -48,7 +51,7 @@ def supsbucb(x, table, ends, *, gamma, ridge, explore, first="fixed", ties="lowe
                     }[explore]
                 action = pool[best([value[a] for a in pool], ties, draws[t])]
                 if m == 1 and first == "uniform":
-                    action = uniform_action(K, draws[t])
+                    action = uniform_action(allowed(eligible, t, K), draws[t])
                 if rule == "c":
                     following[s].append(t)
             actions.append(action)

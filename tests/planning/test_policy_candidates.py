@@ -26,7 +26,7 @@ class Told:
 
 def costing(regret, error, sizes=(100, 300)):
     """Return a table's row, of which only sizes, regret and error matter here."""
-    rest = ("of_online", "earned", "best_share", "lower_bound", "rate", "total_cost")
+    rest = ("median", "of_online", "earned", "best_share", "lower_bound", "rate", "total_cost")
     return Row(batches=2, sizes=sizes, regret=regret, error=error, **dict.fromkeys(rest, 0.0))
 
 

@@ -27,7 +27,7 @@ def rows_of(kind):
 def test_predictions_are_for_the_samples_rows(kind, effect):
     sample = Sample(rows_of(kind))
     made = plan(units=3_000, actions=3, features=sample, effect=effect, batches=3, max_batches=3)
-    model, spread = made.model, made.request.judging.scale * made.model.spread(effect)
+    model, spread = made.model, made.request.judging.scale[0] * made.model.spread(effect)
     found, gains = [], []
     for seed in range(TRIALS):
         random = np.random.default_rng(10_000 + seed)

@@ -10,22 +10,26 @@ from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.steps.amending import abort, amend, go_on
+from seqbatch.campaign.steps.amending import adopt as adopt_proposal
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
+from seqbatch.campaign.steps.unmasking import unmask
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
 from seqbatch.campaign.views.finding_out import findings
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.next_step import Step, next_step
+from seqbatch.campaign.views.protocol import write_protocol
 from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
 from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
+from seqbatch.planning.replanning import Proposal
 from seqbatch.targets import require_target
 
 
@@ -99,10 +103,23 @@ class Campaign:
         spec: str | Path | Mapping[str, Any] | Spec | Prepared,
         *,
         store: Store,
+        key: str | Path | None = None,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
         """Begin a campaign: a TOML file, the same as plain values, or what was checked already.
+
+        Parameters
+        ----------
+        spec
+            What is declared.
+        store
+            Where the campaign is kept.
+        key
+            The file that the key of a masked campaign is written to, and nowhere else: which code
+            stands for which action.
+        who, clock
+            Who signs, and what time it is.
 
         Raises
         ------
@@ -113,7 +130,7 @@ class Campaign:
         """
         prepared = spec if isinstance(spec, Prepared) else prepare(spec)
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
-        create(store, campaign._logbook, prepared)
+        create(store, campaign._logbook, prepared, key=key)
         return campaign
 
     @classmethod
@@ -250,6 +267,25 @@ class Campaign:
         out = Path(out)
         made = require_report(out, store=self.store, force=force, file_format=file_format)
         return write_report(self.store, self.name, out, file_format=made, at_event=at_event)
+
+    @naming_damage
+    def protocol(
+        self, out: str | Path, *, file_format: str | None = None, force: bool = False
+    ) -> Path:
+        """Write what was declared before the first unit, for a committee to read; return the file.
+
+        Parameters
+        ----------
+        out
+            The file: .html (a page that opens and prints without a network), .md or .json.
+        file_format
+            "html", "md" or "json", where the file's name does not say it.
+        force
+            Overwrite a file that is there.
+        """
+        out = Path(out)
+        made = require_report(out, store=self.store, force=force, file_format=file_format)
+        return write_protocol(self.store, self.name, out, file_format=made)
 
     @naming_damage
     def export(
@@ -490,9 +526,30 @@ class Campaign:
         )
 
     @naming_damage
+    def replan(self, *, adopt: bool = False, reason: str = "") -> Proposal | None:
+        """Return the sizes that closing the last wave proposed, None where there are none.
+
+        Parameters
+        ----------
+        adopt
+            Make them the campaign's, by an event of their own.
+        reason
+            Why; what the proposal rests on, where left out.
+        """
+        now = self.situation()
+        if adopt:
+            adopt_proposal(self.store, self.name, self._logbook, why=reason)
+        return None if now.proposal is None else Proposal.of(now.proposal)
+
+    @naming_damage
     def go_on(self, *, reason: str) -> Event:
         """Go on although the rule declared in `[stopping]` says to stop."""
         return go_on(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def unmask(self, key: str | Path, *, reason: str) -> Event:
+        """Bring back the key of a masked campaign: its actions have their names from then on."""
+        return unmask(self.store, self.name, self._logbook, key=key, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:

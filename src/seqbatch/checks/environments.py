@@ -8,9 +8,10 @@ from numpy.random import SeedSequence
 
 from seqbatch.checks.report import CheckReport, brief, named, rule, said
 from seqbatch.core import Contexts, Layout, Problem
+from seqbatch.core.contexts import eligible_of
 from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.environments.base import Instance
-from seqbatch.errors import SeqbatchError
+from seqbatch.errors import InvalidArgumentError, SeqbatchError
 
 ARRAYS = ("contexts", "means", "noise", "draws")
 PARTS = ("actions", "dim", "layout", "units", "instance")
@@ -43,7 +44,7 @@ def check_description(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_shapes(environment: Environment) -> None:
-    """Blocks have the layout's shapes, finite numbers, and draws in [0, 1)."""
+    """Blocks have the layout's shapes, finite numbers, draws in [0, 1), and an action a unit."""
     block = _block(environment, _instance(environment, 1), 0)
     n, K, dim = len(block), environment.actions, environment.dim
     _require(
@@ -72,6 +73,11 @@ def check_shapes(environment: Environment) -> None:
         environment,
         f"draws must lie in [0, 1); they go from {low:g} to {high:g}",
     )
+    if block.eligible is not None:
+        try:
+            eligible_of(block.eligible, n, K)
+        except InvalidArgumentError as error:
+            raise EnvironmentCheckError(f"{named(environment)}: {error}") from None
 
 
 @rule(EnvironmentCheckError)
@@ -213,7 +219,9 @@ def _called(
 
 
 def _equal(left: Block, right: Block) -> bool:
-    return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ARRAYS)
+    return all(
+        np.array_equal(getattr(left, name), getattr(right, name)) for name in (*ARRAYS, "eligible")
+    )
 
 
 def _require_count(environment: Environment, name: str, least: int) -> None:

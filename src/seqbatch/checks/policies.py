@@ -23,6 +23,7 @@ from seqbatch.checks.cases import (
     case_of,
     cases,
 )
+from seqbatch.checks.eligibility import check_eligible_actions
 from seqbatch.checks.report import CheckReport, named, rule, said
 from seqbatch.core import Contexts, Problem
 from seqbatch.errors import InvalidArgumentError
@@ -208,6 +209,7 @@ POLICY_CHECKS: tuple[Callable[[Policy | Maker], None], ...] = (
     check_actions_and_probabilities,
     check_no_mutation,
     check_probabilities_are_true,
+    check_eligible_actions,
     check_frozen_within_a_batch,
     check_determinism,
     check_order_of_units,

@@ -83,6 +83,9 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 @app.command()
 def create(
     spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
+    key: Annotated[
+        Path | None, typer.Option(help="Where the key of a masked campaign is written.")
+    ] = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -99,7 +102,7 @@ def create(
         # Before the store: a spec that is refused leaves no file behind.
         declared = prepare(spec)
         base = open_store(store)
-        campaign = Campaign.create(declared, store=base, who=who)
+        campaign = Campaign.create(declared, store=base, key=key, who=who)
         now, then = campaign.situation(), next_command(campaign, store)
         # The label hides the password of a database.
         label = base.label
@@ -112,6 +115,11 @@ def create(
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
+    if now.masked:
+        say(
+            f"Masked: its actions are called {', '.join(action.name for action in now.actions)}. "
+            f"Which is which is in {key} alone: keep it safe, and away from whoever must not know."
+        )
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
@@ -175,7 +183,11 @@ def assign(
             report=report,
         )
         then = next_command(campaign, store)
-        blind = result.wave == 1 and campaign.situation().made_policy().starts_blind
+        from seqbatch.campaign.views.limits import worth
+
+        now = campaign.situation()
+        blind = result.wave == 1 and now.made_policy().starts_blind
+        said = worth(now, result.limits)
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
@@ -197,6 +209,7 @@ def assign(
     if result.assigned:
         how = " All of the first wave get their action at random." if blind else ""
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
+    lines.extend(said)
     if result.clipped:
         from seqbatch.campaign.views.words import clipped_text
 
@@ -339,6 +352,7 @@ def close(
 
 
 def _show_closed(result: "Closed") -> None:
+    from seqbatch.campaign.deciding.proposal_words import proposal_text
     from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations
 
@@ -374,6 +388,8 @@ def _show_closed(result: "Closed") -> None:
         say(look_text(result.stopping))
     if result.inflated is not None:
         say(inflation_text(result.inflated))
+    if result.proposal is not None:
+        say(proposal_text(result.proposal, result.unit))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")
@@ -585,6 +601,30 @@ def go_on(
             f"(event {event.sequence})."
         )
         say_next(then)
+
+
+@app.command()
+def unmask(
+    name: Name,
+    key: Annotated[Path, typer.Option(help="The key that create wrote.")],
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Bring back the key of a masked campaign: its actions have their names from then on.
+
+    Example: seqbatch campaign unmask trial --key trial.key --reason "the last wave is closed"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.unmask(key, reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(event), "next": then})
+        return
+    told = ", ".join(f"{code} is {action}" for code, action in event.payload["codes"].items())
+    say(f"Campaign {name} is unmasked (event {event.sequence}): {told}.")
+    say_next(then)
 
 
 @app.command()

@@ -50,6 +50,7 @@ def status(
 def findings(
     name: Name,
     level: Annotated[float, typer.Option(help="The coverage of the intervals.")] = 0.95,
+    at_event: AtEvent = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +59,7 @@ def findings(
     Example: seqbatch campaign findings spring
     """
     with opened(name, store, None, as_json) as campaign:
-        found = campaign.findings(level=level)
+        found = campaign.findings(level=level, at_event=at_event)
     if as_json:
         dump(found.plain())
         return
@@ -256,6 +257,32 @@ def report(
     """
     with opened(name, store, None, as_json) as campaign:
         file = campaign.report(out, at_event=at_event, file_format=file_format, force=force)
+    if as_json:
+        dump({"files": [str(file)]})
+    else:
+        say_files([file])
+        if file.suffix == ".html":
+            say(f"Open {file} in a browser.")
+
+
+@app.command()
+def protocol(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")],
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="html, md or json (default: by the file's ending)."),
+    ] = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write what was declared before the first unit, in words that a committee reads.
+
+    Example: seqbatch campaign protocol trial --out protocol.html
+    """
+    with opened(name, store, None, as_json) as campaign:
+        file = campaign.protocol(out, file_format=file_format, force=force)
     if as_json:
         dump({"files": [str(file)]})
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.core.arrays import AnyArray, Floats
+from seqbatch.core.arrays import AnyArray, Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -86,15 +86,7 @@ def floats(
     The array is copied only where its type or order demands it.
     """
     array = _numeric(name, values)
-    wanted = "(" + ", ".join(str(length) for length in shape) + ("," * (len(shape) == 1)) + ")"
-    fits = array.ndim == len(shape) and all(
-        isinstance(length, str) or length == actual
-        for length, actual in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise InvalidArgumentError(
-            name, f"an array of shape {wanted}", f"shape {array.shape}", advice
-        )
+    _shaped(name, array, shape, advice)
     # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
     if array.size and not (array.min() > -LARGEST and array.max() < LARGEST):
         where = tuple(int(i) for i in np.argwhere(~(np.abs(array) < LARGEST))[0])
@@ -105,6 +97,32 @@ def floats(
             "Remove or impute such values, or rescale the column, before handing them over.",
         )
     return array
+
+
+def bools(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> Bools:
+    """Return `values` as booleans in C order, of `shape`; numbers are not taken for them."""
+    array: AnyArray = np.asarray(values)
+    if array.dtype.kind != "b":
+        raise InvalidArgumentError(
+            name,
+            "an array of True and False",
+            f"{type(values).__name__} of dtype {array.dtype}",
+            "Compare first, as in `ages >= 18`, or convert it with .astype(bool).",
+        )
+    _shaped(name, array, shape)
+    return np.ascontiguousarray(array)
+
+
+def _shaped(name: str, array: AnyArray, shape: tuple[int | str, ...], advice: str = "") -> None:
+    wanted = "(" + ", ".join(str(length) for length in shape) + ("," * (len(shape) == 1)) + ")"
+    fits = array.ndim == len(shape) and all(
+        isinstance(length, str) or length == actual
+        for length, actual in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InvalidArgumentError(
+            name, f"an array of shape {wanted}", f"shape {array.shape}", advice
+        )
 
 
 def _numeric(name: str, values: ArrayLike) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.core import arguments, kernels
-from seqbatch.core.arrays import Floats, Integers, Places
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.problem import Problem
 from seqbatch.errors import InvalidArgumentError
 
@@ -29,14 +29,33 @@ class Contexts:
         Float64 in C order: (n, K, d), (n, K, p) or (n, p); see :class:`Problem`.
     problem
         The problem that says which of these it is.
+    eligible
+        Which actions each unit may get, shape (n, K), at least one for each; None where every unit
+        may get every action. Scores do not depend on it, choices and probabilities do.
     """
 
     values: Floats
     problem: Problem
+    eligible: Bools | None = None
 
     @classmethod
-    def of(cls, values: ArrayLike, problem: Problem, *, name: str = "contexts") -> "Contexts":
-        """Check `values` against `problem`: shape, real, finite."""
+    def of(
+        cls,
+        values: ArrayLike,
+        problem: Problem,
+        *,
+        eligible: ArrayLike | None = None,
+        name: str = "contexts",
+    ) -> "Contexts":
+        """Check `values` against `problem`: shape, real, finite; and that each unit has a choice.
+
+        Examples
+        --------
+        >>> problem = Problem(ends=(2,), actions=2, dim=1, layout="block")
+        >>> contexts = Contexts.of([[1.0], [2.0]], problem, eligible=[[True, True], [False, True]])
+        >>> contexts.take(np.array([1])).eligible
+        array([[False,  True]])
+        """
         block = problem.layout == "block"
         shape = ("n", problem.dim) if block else ("n", problem.actions, problem.dim)
         advice = (
@@ -44,14 +63,16 @@ class Contexts:
             if block
             else "Contexts with one vector per unit, whatever the action, have the layout 'block'."
         )
-        return cls(arguments.floats(name, values, shape, advice=advice), problem)
+        checked = arguments.floats(name, values, shape, advice=advice)
+        return cls(checked, problem, eligible_of(eligible, len(checked), problem.actions))
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, units: Places) -> "Contexts":
         """Return the contexts of these units alone."""
-        return Contexts(self.values[units], self.problem)
+        kept = None if self.eligible is None else self.eligible[units]
+        return Contexts(self.values[units], self.problem, kept)
 
     def chosen(self, actions: Integers) -> Floats:
         """Return each unit's vector under its action, shape (n, dim), as a new array."""
@@ -78,11 +99,13 @@ class Contexts:
     def best_shares(self, thetas: Floats, *, split_ties: bool) -> Floats:
         """Return the share of parameters (S, models, dim) under which each action is best, (n, K).
 
-        Among equal actions the lowest counts, or each in part.
+        The best of a unit's eligible actions; among equals the lowest counts, or each in part.
         """
         self._check_theta(thetas[0])
         shares = np.empty((len(self), self.problem.actions))
-        kernels.best_shares(self.rows(), np.ascontiguousarray(thetas), split_ties, shares)
+        kernels.best_shares(
+            self.rows(), np.ascontiguousarray(thetas), split_ties, self.eligible, shares
+        )
         return shares
 
     def dense(self) -> Floats:
@@ -108,3 +131,19 @@ class Contexts:
     def rows(self) -> Floats:
         """Return the values as (n, 1 or K, dim), the form that the kernels take."""
         return self.values if self.values.ndim == 3 else self.values[:, None, :]
+
+
+def eligible_of(eligible: ArrayLike | None, units: int, actions: int) -> Bools | None:
+    """Return which actions each of some units may get, checked: at least one for each."""
+    if eligible is None:
+        return None
+    checked = arguments.bools("eligible", eligible, (units, actions))
+    nothing = np.flatnonzero(~checked.any(axis=1))
+    if len(nothing):
+        raise InvalidArgumentError(
+            "eligible",
+            "True for at least one action of every unit",
+            f"none in row {nothing[0]}" + (f" ({len(nothing)} such rows)" * (len(nothing) > 1)),
+            "Leave out units that may get nothing, or add an action that everybody may get.",
+        )
+    return checked

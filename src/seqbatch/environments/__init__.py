@@ -8,6 +8,7 @@ from seqbatch.environments.correlated import CorrelatedGaussian
 from seqbatch.environments.gaussian import Gaussian
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.environments.pool import FeaturePool
+from seqbatch.environments.restricted import Restricted
 from seqbatch.environments.sphere import Sphere
 from seqbatch.environments.student import StudentT
 from seqbatch.environments.uniform import Uniform
@@ -23,6 +24,7 @@ __all__ = [
     "Gaussian",
     "Instance",
     "LinearEnvironment",
+    "Restricted",
     "Sphere",
     "StudentT",
     "Uniform",

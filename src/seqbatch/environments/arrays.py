@@ -8,7 +8,7 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.environments.base import BLOCK, Block, block_draws
 from seqbatch.errors import InvalidArgumentError
 
@@ -29,6 +29,9 @@ class ArrayEnvironment:
         Where only one action's outcome is known, which one it was; `rewards` then holds it in that
         column. A simulation counts only the units whose logged action is the one chosen: without
         bias if the log was uniformly random. Regret is then not known, and NaN.
+    eligible
+        Which actions each unit may get, booleans (n, K); None for all. Regret is measured against
+        the best of them.
 
     Examples
     --------
@@ -41,13 +44,15 @@ class ArrayEnvironment:
     rewards: ArrayLike
     layout: Layout = "block"
     logged: ArrayLike | None = None
-    _arrays: tuple[Floats, Floats, Integers | None] = field(init=False, repr=False)
+    eligible: ArrayLike | None = None
+    _arrays: tuple[Floats, Floats, Integers | None, Bools | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         table = arguments.floats("rewards", self.rewards, ("n", "K"))
         dim = np.shape(self.contexts)[-1] if np.ndim(self.contexts) else 0
         problem = Problem(ends=(1,), actions=table.shape[1], dim=dim, layout=self.layout)
-        values = Contexts.of(self.contexts, problem).values
+        contexts = Contexts.of(self.contexts, problem, eligible=self.eligible)
+        values, eligible = contexts.values, contexts.eligible
         if len(values) != len(table):
             raise InvalidArgumentError(
                 "rewards", f"one row for each of {len(values)} contexts", f"{len(table)} rows"
@@ -65,7 +70,8 @@ class ArrayEnvironment:
                     f"{len(table)} actions between 0 and {problem.actions - 1}",
                     f"shape {actions.shape}",
                 )
-        object.__setattr__(self, "_arrays", (values, table, actions))
+            _require_possible(actions, eligible)
+        object.__setattr__(self, "_arrays", (values, table, actions, eligible))
 
     @property
     def actions(self) -> int:
@@ -97,7 +103,7 @@ class ArrayInstance:
 
     def block(self, index: int) -> Block:
         """Return a block of rows."""
-        values, table, logged = self.environment._arrays
+        values, table, logged, eligible = self.environment._arrays
         rows = slice(index * BLOCK, (index + 1) * BLOCK)
         n = len(table[rows])
         return Block(
@@ -106,6 +112,20 @@ class ArrayInstance:
             noise=np.zeros(n),
             draws=block_draws(self.seed, index, BLOCK)[:n],
             logged=None if logged is None else logged[rows],
+            eligible=None if eligible is None else eligible[rows],
+        )
+
+
+def _require_possible(logged: Integers, eligible: Bools | None) -> None:
+    """Refuse a log of actions that its units may not get."""
+    if eligible is None:
+        return
+    wrong = np.flatnonzero(~eligible[np.arange(len(logged)), logged])
+    if len(wrong):
+        raise InvalidArgumentError(
+            "logged",
+            "an eligible action of every unit",
+            f"action {logged[wrong[0]]} in row {wrong[0]}, which is not eligible there",
         )
 
 

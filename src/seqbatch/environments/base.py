@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch.core import Layout
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
 
 #: Units in a block. Part of what a seed means: another number would give other units.
 BLOCK = 4_096
@@ -39,6 +39,8 @@ class Block:
     logged
         The action that was taken when the data were logged, shape (n,), where the outcomes of
         other actions are not known; None where all are.
+    eligible
+        Which actions each unit may get, shape (n, K), at least one for each; None for all.
     """
 
     contexts: Floats
@@ -46,16 +48,20 @@ class Block:
     noise: Floats
     draws: Floats
     logged: Integers | None = None
+    eligible: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.draws)
 
     @cached_property
     def best(self) -> Floats:
-        """The mean reward of each unit's best action, shape (n,); NaN where it is not known."""
+        """The mean reward of each unit's best eligible action, shape (n,); NaN if not known."""
         if self.logged is not None:
             return np.full(len(self), np.nan)
-        best: Floats = self.means.max(axis=1)
+        means = self.means
+        if self.eligible is not None:
+            means = np.where(self.eligible, means, -np.inf)
+        best: Floats = means.max(axis=1)
         return best
 
 
@@ -129,7 +135,7 @@ def generator(seed: SeedSequence) -> Generator:
 
 #: What comes before every place of an instance's seed tree, and the places.
 TAG = 0x5EB0
-PARAMETER, UNITS, DRAWS = 0, 1, 2
+PARAMETER, UNITS, DRAWS, ELIGIBLE = 0, 1, 2, 4
 
 
 def block_draws(seed: SeedSequence, index: int, units: int) -> Floats:

@@ -114,7 +114,7 @@ class Gain:
 class GainOverRandom:
     """How much the campaign as run brought over assigning every unit uniformly at random.
 
-    Among all actions, or some.
+    Among all actions, or some; of these, among those that the unit could get.
     """
 
     among: tuple[int, ...] | None = None
@@ -123,13 +123,18 @@ class GainOverRandom:
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return V_i less the mean of G_i(a) over actions."""
-        random: Floats = self._some(scores).mean(axis=1)
+        some = self._some(scores)
+        random: Floats = some.mean(axis=1)
+        if np.isnan(random).any():
+            with np.errstate(invalid="ignore"):
+                random = np.nansum(some, axis=1) / (~np.isnan(some)).sum(axis=1)
         return as_run(scores, probabilities) - random
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""
         inverse = _inverse(self._some(probabilities))
-        total: Floats = inverse.sum(axis=1) / inverse.shape[1] ** 2
+        with np.errstate(invalid="ignore"):
+            total: Floats = np.nansum(inverse, axis=1) / (~np.isnan(inverse)).sum(axis=1) ** 2
         return total
 
     def _some(self, columns: Floats) -> Floats:
@@ -146,6 +151,9 @@ def all_contrasts(actions: int) -> tuple[Contrast, ...]:
 
 def as_run(scores: Floats, probabilities: Floats) -> Floats:
     """Return V_i = sum_a p_i(a) G_i(a) of each unit."""
+    could = ~np.isnan(probabilities)
+    if not could.all():
+        scores, probabilities = np.where(could, scores, 0.0), np.where(could, probabilities, 0.0)
     value: Floats = np.einsum("nk,nk->n", scores, probabilities)
     return value
 

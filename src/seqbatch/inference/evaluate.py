@@ -65,8 +65,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         return (
-            f"{self.doubly_robust} {self.effective:,.0f} of {self.units:,} units' worth of "
-            f"outcomes; largest weight {self.largest_weight:,.1f}."
+            f"{str(self.doubly_robust).removesuffix('.')}. {self.effective:,.0f} of "
+            f"{self.units:,} units' worth of outcomes; largest weight {self.largest_weight:,.1f}."
         )
 
 

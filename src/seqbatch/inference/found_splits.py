@@ -6,6 +6,7 @@ ones to ask.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,15 @@ def strongest_splits(
     labels: Sequence[str] = (),
     level: float = 0.95,
     missing: Missing = "by action",
+    fitted: Sequence[WaveSummary] = (),
 ) -> FoundSplits:
     """Find the features by which a contrast differs most, and judge them on fresh waves.
 
     Parameters
     ----------
     waves
-        All waves; two passes over the first `search` of them, and two over all.
+        All waves; two passes over the first `search` of them and two over all, or one each with
+        `fitted`.
     contrast
         A mean or a lift.
     shares
@@ -124,7 +127,7 @@ def strongest_splits(
         How many splits to judge; at most one for each feature.
     labels
         The features' names, the constant's first.
-    level, missing
+    level, missing, fitted
         See :func:`~seqbatch.inference.pooling.pool` and
         :func:`~seqbatch.inference.summary.summarise`.
     """
@@ -133,9 +136,11 @@ def strongest_splits(
         rule = f"below the number of waves, {len(waves)}, so that some are left to judge"
         raise InvalidArgumentError("search", rule, search)
     candidates = candidate_splits(waves[0], labels)
-    first = summarise(waves[:search], contrasts=[contrast], partitions=candidates, missing=missing)
-    chosen = _strongest(first, contrast, shares, candidates, most)
-    later = summarise(waves, contrasts=[contrast], partitions=chosen, missing=missing)[search:]
+    ask = partial(summarise, contrasts=[contrast], missing=missing, fitted=fitted)
+    chosen = _strongest(
+        ask(waves[:search], partitions=candidates), contrast, shares, candidates, most
+    )
+    later = ask(waves, partitions=chosen)[search:]
     sides = [_sides(later, contrast, shares[search:], split, level) for split in chosen]
     adjusted = adjusted_p_values([gap for _, _, gap in sides])
     splits = [

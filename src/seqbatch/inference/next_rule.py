@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Bools, Integers
+from seqbatch.core.arrays import Integers
 from seqbatch.display import Table, shown
 from seqbatch.inference.intervals import Interval, interval_table, unknown
 from seqbatch.inference.model import Evidence
@@ -85,7 +85,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
     judged = reduce(
         _Judged.merge,
         (
-            _judge(_some(rows, folds == fold), rule, summary)
+            _judge(rows.some(folds == fold), rule, summary)
             for rows, folds in _in_folds(last)
             for fold, rule in enumerate(rules)
         ),
@@ -118,14 +118,14 @@ def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
 
     s_i = mu_pi - mu_0 + (e_i/(p q)) (1{A_i = pi(x_i)} - 1{A_i = 0}), which is 0 where pi is 0.
     """
-    places, wanted = np.arange(rows.count), rule.actions(rows.features)
+    places, wanted = np.arange(rows.count), rule.actions(rows.features, rows.eligible)
     predicted, p = rule.predictions(rows.features), rows.probabilities
     residuals = rows.outcomes - predicted[places, rows.actions]
     corrections = np.where(rows.returned, residuals, 0.0) * inverse_weights(rows, summary.returned)
     signs = (rows.actions == wanted).astype(float) - (rows.actions == 0)
     scores = predicted[places, wanted] - predicted[:, 0] + corrections * signs
     chances = np.minimum(p[places, wanted], p[:, 0])
-    supported = (chances >= LEAST_PROBABILITY) | (wanted == 0)
+    supported = (chances >= LEAST_PROBABILITY) | ((wanted == 0) & (p[:, 0] > 0))
     costs = np.zeros(rows.count)
     costly = supported & (wanted != 0)
     costs[costly] = 1 / p[places, wanted][costly] + 1 / p[costly, 0]
@@ -169,15 +169,5 @@ def _other_folds(wave: Wave, everything: Evidence) -> list[Evidence]:
     inside = [zero] * FOLDS
     for rows, folds in _in_folds(wave):
         for fold in range(FOLDS):
-            inside[fold] = inside[fold].with_rows(_some(rows, folds == fold))
+            inside[fold] = inside[fold].with_rows(rows.some(folds == fold))
     return [everything.without(fold) for fold in inside]
-
-
-def _some(rows: Rows, among: Bools) -> Rows:
-    return Rows(
-        rows.features[among],
-        rows.actions[among],
-        rows.probabilities[among],
-        rows.outcomes[among],
-        None if rows.clusters is None else rows.clusters[among],
-    )

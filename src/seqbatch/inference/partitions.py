@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.rows import Rows
@@ -31,6 +33,31 @@ class Declared:
             known = ", ".join(rows.groups) or "none"
             raise InvalidArgumentError("partition", f"one of the rows' groups ({known})", self.name)
         return rows.groups[self.name]
+
+
+@dataclass(frozen=True)
+class Eligible:
+    """Units that could have got each of some actions, and the others.
+
+    Parameters
+    ----------
+    actions
+        Their numbers.
+    """
+
+    actions: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """What it divides by."""
+        return f"eligible for {' and '.join(f'action {action}' for action in self.actions)}"
+
+    def levels(self, rows: Rows) -> AnyArray:
+        """Say for each unit whether it is eligible for all of them."""
+        if rows.eligible is None:
+            return np.ones(rows.count, dtype=np.bool_)
+        among: AnyArray = np.logical_and.reduce(rows.eligible[:, list(self.actions)], axis=1)
+        return among
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Rows:
         What units share where they are not independent, such as a customer; None where they are.
     groups
         Declared segments: for each name the level of every unit.
+    eligible
+        Which actions each unit could have got, shape (n, K); None where all could get all.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Rows:
     outcomes: Floats
     clusters: AnyArray | None = None
     groups: Mapping[str, AnyArray] = field(default_factory=dict)
+    eligible: Bools | None = None
 
     @classmethod
     def of(
@@ -60,6 +63,7 @@ class Rows:
         *,
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
+        eligible: ArrayLike | None = None,
     ) -> "Rows":
         """Return the rows, or say which rule they break."""
         x = arguments.floats("features", features, ("n", "P"))
@@ -75,7 +79,19 @@ class Rows:
             if column is not None:
                 fits = column.shape == (len(x),)
                 _require(name, f"one value for each of {len(x)} units", fits, column.shape)
-        return cls(x, taken, p, y, shared, named)
+        return cls(x, taken, p, y, shared, named, _eligible(eligible, p))
+
+    def some(self, among: Bools | slice) -> "Rows":
+        """Return some of the units, in the same order."""
+        return Rows(
+            self.features[among],
+            self.actions[among],
+            self.probabilities[among],
+            self.outcomes[among],
+            None if self.clusters is None else self.clusters[among],
+            {name: levels[among] for name, levels in self.groups.items()},
+            None if self.eligible is None else self.eligible[among],
+        )
 
     @property
     def count(self) -> int:
@@ -122,6 +138,17 @@ def _whole(name: str, values: ArrayLike, count: int) -> Integers:
         received = f"shape {array.shape} of {array.dtype}"
         raise InvalidArgumentError(name, f"{count} whole numbers", received)
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _eligible(eligible: ArrayLike | None, probabilities: Floats) -> Bools | None:
+    if eligible is None:
+        return None
+    allowed = arguments.bools("eligible", eligible, probabilities.shape)
+    _require(
+        "probabilities", "0 where an action is not eligible", not probabilities[~allowed].any(),
+        "more",
+    )  # fmt: skip
+    return allowed
 
 
 def _require_probabilities(probabilities: Floats, actions: Integers) -> None:

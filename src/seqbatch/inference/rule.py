@@ -32,8 +32,9 @@ class GreedyRule:
         """Return mu_a(x) of every action, shape (n, K)."""
         return features @ self.coefficients.T
 
-    def actions(self, features: Floats) -> Integers:
-        """Return the action of each unit."""
-        usable = np.where(self.known, self.predictions(features), -np.inf)
+    def actions(self, features: Floats, eligible: Bools | None = None) -> Integers:
+        """Return the action of each unit, among those that it may get."""
+        allowed = self.known if eligible is None else self.known & eligible
+        usable = np.where(allowed, self.predictions(features), -np.inf)
         best: Integers = usable.argmax(axis=1)
         return best

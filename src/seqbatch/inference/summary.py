@@ -78,6 +78,8 @@ def summarise(
     contrasts: Sequence[Contrast] | None = None,
     partitions: Sequence[Partition] = (),
     missing: Missing = "by action",
+    earlier: Sequence[WaveSummary] = (),
+    fitted: Sequence[WaveSummary] = (),
 ) -> tuple[WaveSummary, ...]:
     """Sum up the waves of a campaign, in their order.
 
@@ -92,30 +94,48 @@ def summarise(
     missing
         What missing outcomes depend on: the action alone, or features too, which takes several
         passes over all waves so far.
+    earlier
+        Waves before these that were summed up already, which are returned with the others; not
+        where outcomes are missing by features.
+    fitted
+        Summaries of these very waves, made to answer other questions: their models are taken as
+        they are, which saves the passes that fitting takes.
     """
     arguments.choice("missing", missing, ("by action", "by features"))
-    made: list[WaveSummary] = []
+    if earlier and missing == "by features":
+        raise InvalidArgumentError("earlier", "none where missing is by features", len(earlier))
+    made = list(earlier)
     for number, wave in enumerate(waves):
-        so_far = waves[: number + 1]
-        made.append(_summary(wave, so_far, made, contrasts, partitions, missing))
+        if fitted:
+            known = fitted[number].evidence, fitted[number].returned
+        else:
+            before = made[-1].evidence if made else None
+            known = _fitted(waves[: number + 1], before, missing)
+        made.append(_summary(wave, made, contrasts, partitions, *known))
     return tuple(made)
+
+
+def _fitted(
+    so_far: Sequence[Wave], before: Evidence | None, missing: Missing
+) -> tuple[Evidence, Returned]:
+    """Go through the last wave, and through all where outcomes are missing by features."""
+    evidence = gathered(so_far[-1], before)
+    if missing == "by action":
+        return evidence, ReturnedByAction.fitted(evidence)
+    rows = list(map(pieces, so_far))
+    return evidence, ReturnedByFeatures.fitted(_Chained(rows), evidence)
 
 
 def _summary(
     wave: Wave,
-    so_far: Sequence[Wave],
     earlier: Sequence[WaveSummary],
     contrasts: Sequence[Contrast] | None,
     partitions: Sequence[Partition],
-    missing: Missing,
+    evidence: Evidence,
+    returned: Returned,
 ) -> WaveSummary:
-    evidence = gathered(wave, earlier[-1].evidence if earlier else None)
     asked = tuple(contrasts or all_contrasts(len(evidence.assigned)))
     model = Model.fitted(evidence)
-    returned: Returned = ReturnedByAction.fitted(evidence)
-    if missing == "by features":
-        rows = list(map(pieces, so_far))
-        returned = ReturnedByFeatures.fitted(_Chained(rows), evidence)
     squares = earlier[-1].squared_residuals if earlier else 0.0
     overall: Tally | None = None
     segments: dict[Segment, Tally] = {}

@@ -66,8 +66,15 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Rows, values: Floats, contrasts: Sequence[Contrast]) -> "Columns":
-        """Ask each contrast about each unit."""
+        """Ask each contrast about each unit.
+
+        What a unit could not get is neither known nor 0: it has NaN in place of a score and of a
+        probability, and so has every contrast that asks for it.
+        """
         p = rows.probabilities
+        if rows.eligible is not None:
+            p = np.where(rows.eligible, p, np.nan)
+            values = np.where(rows.eligible, values, np.nan)
         return cls(
             rows,
             np.column_stack([contrast.of(values, p) for contrast in contrasts]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
 from seqbatch.display import Table, cell, counted, shown, visible
-from seqbatch.environments import Environment
+from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import drawn, interval_words, looks, pictured
@@ -86,7 +86,7 @@ def compare(
     lines = {name: _line(name, parts) for name, parts in declared["lines"].items()}
     table = sweep(
         environments={
-            name: _made(Environment, environments, f"environments.{name}", parts)
+            name: _environment(f"environments.{name}", parts)
             for name, parts in declared["environments"].items()
         },
         lines=lines,
@@ -134,6 +134,21 @@ def _read(spec: Path) -> dict[str, Any]:
             if not isinstance(parts, dict):
                 raise InvalidArgumentError(f"{name}.{key}", "a table with a kind", repr(parts))
     return declared
+
+
+def _environment(where: str, parts: dict[str, Any]) -> Environment:
+    """Make an environment; `eligible` says which share of units may get each action."""
+    inside: Environment = _made(
+        Environment,
+        environments,
+        where,
+        {key: value for key, value in parts.items() if key != "eligible"},
+    )
+    if "eligible" not in parts:
+        return inside
+    if not isinstance(parts["eligible"], list):
+        raise InvalidArgumentError(f"{where}.eligible", "a list of shares", parts["eligible"])
+    return Restricted(inside, parts["eligible"])
 
 
 def _line(name: str, parts: dict[str, Any]) -> Line:

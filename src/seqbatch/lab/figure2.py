@@ -54,6 +54,7 @@ def planned(horizons: Sequence[int], batches: int) -> PlannedGrids:
             dim=DIM,
             kappa=kappa,
             effect=expected_maximum(ACTIONS) * float(length),
+            effect_spread=1,
             batches=batches,
             max_batches=batches,
         )

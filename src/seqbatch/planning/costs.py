@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import paper_grids, tuned
+from seqbatch.planning.best_grids import paper_grids, tuned, weighing
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
@@ -32,6 +32,7 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         sizes=sizes,
         regret=regret,
         error=error,
+        median=rates.median(rates.regret @ np.array(sizes, dtype=np.float64)),
         of_online=regret / online if online > 0 else math.nan,
         earned=_earned(request, regret),
         best_share=rates.best_units(sizes) / sum(sizes),
@@ -53,7 +54,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         _online_grids(request, [sizes[0] for sizes in batched]),
         key=lambda one: _smooth(request, request.tuning, one)[0],
     )
-    regret, error, best = min(
+    regret, error, best, median = min(
         _smooth(request, request.judging, sizes),
         *(_as_batches(request, one) for one in batched),
     )
@@ -62,6 +63,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         sizes=(),
         regret=regret,
         error=error,
+        median=median,
         of_online=1.0,
         earned=_earned(request, regret),
         best_share=best / request.limits.units,
@@ -71,10 +73,11 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
     )
 
 
-def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions of a grid."""
+def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float, float]:
+    """Return a grid's regret, its error, the number of best actions and the median regret."""
     rates = request.judged(sizes)
-    return *rates.total(sizes), rates.best_units(sizes)
+    median = rates.median(rates.regret @ np.array(sizes, dtype=np.float64))
+    return *rates.total(sizes), rates.best_units(sizes), median
 
 
 def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
@@ -86,6 +89,8 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
         longest = max(least, limits.units // 4)
         starts = [round(float(first)) for first in np.geomspace(least, longest, 4)]
         starts += [first for first in set(firsts) if first < limits.units]
+        # Of starts that are nearly as long, one is enough.
+        starts = list({round(4 * math.log(start)): start for start in sorted(starts)}.values())
     made = []
     for first in dict.fromkeys(min(start, limits.units) for start in starts):
         ends = [first]
@@ -97,8 +102,8 @@ def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
     return made
 
 
-def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions, with estimates always up to date.
+def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float, float]:
+    """Return the same as for a grid, with estimates always up to date.
 
     The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
     units in between; the trapezoid rule adds it up.
@@ -115,25 +120,28 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, floa
         return after + uniform * unit[:, 0] * sizes[0]
 
     chance = float(added(rates.blind[None])[0])
-    regret, error = rates.mean(added(rates.regret), chance=chance)
+    lost = added(rates.regret)
+    regret, error = rates.mean(lost, chance=chance)
     missed = float(rates.weight @ added(1 - rates.best) / rates.weight.sum())
-    return regret, error, request.limits.units - missed
+    return regret, error, request.limits.units - missed, rates.median(lost)
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
     """Return what the grid costs for other true effects, beside the best grid for each."""
+    noises = sorted({noise for _, noise in request.model.scenarios})
     made = []
     for factor in FACTORS:
-        scenarios = tuple((factor * effect, noise) for effect, noise in request.model.scenarios)
-        other = replace(request, model=replace(request.model, scenarios=scenarios))
+        # The guesses times the factor, for certain.
+        truth = tuple((factor * guess, noise) for guess in request.law.guesses for noise in noises)
+        other = replace(request, model=replace(request.model, scenarios=truth, weights=()))
         # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
-        if len(sizes) > 1 and factor != 1:
+        if len(sizes) > 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
-            found, _ = tuned(other, len(sizes), near)
+            found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
             best = min(best, other.judged(found).total(found)[0])
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)
@@ -168,7 +176,8 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.
-        error = float(totals.std(ddof=1)) / math.sqrt(len(totals))
+        spread = totals.reshape(-1, len(request.judging.strata)).std(axis=0, ddof=1)
+        error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
     if model.dim < 2:
         return 0.0
@@ -183,7 +192,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         )
         for e, noise in model.scenarios
     ]
-    return float(np.mean(bounds))
+    return model.mean(bounds)
 
 
 def _rate(request: Request, batches: int | None) -> float:

@@ -13,6 +13,10 @@ it before `close`. A simulation can therefore stream, and a real campaign calls 
 Randomness comes in from outside, one uniform draw a unit: a policy turns a context into the
 probability of every action, and the draw picks one. The same unit with the same draw always gets
 the same action, and the logged probabilities are the exact ones.
+
+Contexts may say which actions each unit may get (`contexts.eligible`). The choice, the random draws
+and the probabilities are then among these alone: an ineligible action has probability 0 exactly.
+What is learned does not depend on it. With every action eligible the bits are those without a mask.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +27,8 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.rule import Rule, Ties
+from seqbatch.policies.choosing import Ties, highest, uniformly
+from seqbatch.policies.rule import Rule
 
 First = Literal["fixed", "uniform"]
 Unknown = Literal["zero", "avoid"]
@@ -38,7 +43,8 @@ class Decision:
     actions
         The action of each unit, numbered from 0, shape (n,).
     probabilities
-        The probability that the policy gave to every action, shape (n, K).
+        The probability that the policy gave to every action, shape (n, K); 0 where the unit may not
+        get it.
     scores
         What the policy compared, shape (n, K); means plus a multiple of widths for UCB.
     means
@@ -51,6 +57,12 @@ class Decision:
         SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
     rules
         SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
+    candidates
+        Which actions the choice was among, shape (n, K), where the policy passed some over that the
+        unit may get: eliminated ones, or those without outcomes. None elsewhere.
+    prices
+        What one more unit of each action would be worth under limits, in units of scores, shape
+        (K,); None without limits, and where the policy draws actions at random.
     """
 
     actions: Integers
@@ -61,6 +73,8 @@ class Decision:
     groups: Integers
     stages: Integers | None = None
     rules: NDArray[np.str_] | None = None
+    candidates: Bools | None = None
+    prices: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -125,7 +139,7 @@ class Policy(Protocol):
         state
             The state since the last `close`.
         contexts
-            The units' contexts.
+            The units' contexts, and which actions each may get; see :class:`Contexts`.
         draws
             One number in [0, 1) for each unit, the only randomness there is.
         positions
@@ -193,6 +207,7 @@ class BasePolicy:
             groups=groups,
             stages=ranking.stages,
             rules=ranking.rules,
+            candidates=self.candidates(state, contexts, ranking),
         )
 
     def learn(self, state: State, feedback: Feedback) -> State:
@@ -263,6 +278,15 @@ class BasePolicy:
         means = contexts.means(state.estimates[0].theta)
         return Ranking(scores=means, means=means)
 
+    def candidates(
+        self,
+        state: State,  # noqa: ARG002
+        contexts: Contexts,  # noqa: ARG002
+        ranking: Ranking,
+    ) -> Bools | None:
+        """Say which actions the choice is among, None where it is all that a unit may get."""
+        return None if ranking.criterion is None else ranking.criterion > -np.inf
+
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
@@ -327,7 +351,7 @@ class LinearPolicy(BasePolicy):
     ) -> tuple[Integers, Floats]:
         """Choose uniformly in a uniform first batch, and by preference elsewhere."""
         if state.batch == 1 and self.first == "uniform":
-            return uniformly(len(contexts), state.problem.actions, draws)
+            return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
         return self.prefer(state, contexts, ranking, draws)
 
     def rule(self, state: State) -> Rule:
@@ -343,13 +367,13 @@ class LinearPolicy(BasePolicy):
     def prefer(
         self,
         state: State,  # noqa: ARG002
-        contexts: Contexts,  # noqa: ARG002
+        contexts: Contexts,
         ranking: Ranking,
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Choose the highest criterion."""
         criterion = ranking.scores if ranking.criterion is None else ranking.criterion
-        return highest(criterion, self.ties, draws)
+        return highest(criterion, self.ties, draws, contexts.eligible)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,7 +388,7 @@ class GreedyPolicy(LinearPolicy):
         What is thought of an action without any outcomes, where each action has a model of its
         own. ``"zero"``: its estimated mean is 0, as published; where all rewards are negative, that
         makes it the best there is. ``"avoid"``: the choice is among the actions with outcomes, and
-        uniformly random where there are none.
+        uniformly random for units of whose eligible actions none has any.
     """
 
     unknown: Unknown = "zero"
@@ -377,22 +401,33 @@ class GreedyPolicy(LinearPolicy):
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Choose the highest estimated mean, among the actions that there is evidence of."""
-        known = self.candidates(state)
-        if known is None:
+        familiar = self.candidates(state, contexts, ranking)
+        if familiar is None:
             return super().prefer(state, contexts, ranking, draws)
-        if not known.any():
-            return uniformly(len(contexts), len(known), draws)
-        return highest(np.where(known, ranking.scores, -np.inf), self.ties, draws)
+        lost: Bools = (familiar & self.known(state)).sum(axis=1) == 0
+        blind, shares = uniformly(len(contexts), state.problem.actions, draws, familiar)
+        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
+        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
+
+    def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
+        """Say which actions there is evidence of, or all of a unit's where there is of none."""
+        if (known := self.familiar(state)) is None:
+            return super().candidates(state, contexts, ranking)
+        eligible = contexts.eligible
+        if eligible is None:
+            eligible = np.ones_like(ranking.scores, dtype=np.bool_)
+        familiar = eligible & known
+        return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
 
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule."""
-        known = self.candidates(state)
+        """Return `prefer` as a rule, for units that may get every action."""
+        known = self.familiar(state)
         if known is not None and not known.any():
             return Rule(kind="uniform")
         return replace(super().preference(state), among=known)
 
-    def candidates(self, state: State) -> Bools | None:
-        """Return the actions to choose from: those with evidence, or None for all of them."""
+    def familiar(self, state: State) -> Bools | None:
+        """Say which actions there is evidence of, where that matters; None elsewhere."""
         known = self.known(state)
         # A shared model knows every action or none, and before the first outcomes all are alike.
         alike = state.problem.models == 1 or state.batch == 1 or known.all()
@@ -408,34 +443,3 @@ def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
     stale[group] = stale[group] | (statistics.count != before.count) | moved
     evidence[group] = statistics
     return replace(state, evidence=tuple(evidence), stale=tuple(stale))
-
-
-def highest(criterion: Floats, ties: Ties, draws: Floats) -> tuple[Integers, Floats]:
-    """Choose the action of highest criterion."""
-    if ties == "random":
-        tied = criterion == criterion.max(axis=1, keepdims=True)
-        equals = tied.sum(axis=1)
-        wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
-        # The first action by which as many equals as wanted, and one more, have been passed.
-        actions = (np.cumsum(tied, axis=1) > wanted[:, None]).argmax(axis=1)
-        return actions, tied / equals[:, None]
-    actions = criterion.argmax(axis=1)
-    probabilities = np.zeros_like(criterion)
-    probabilities[np.arange(len(actions)), actions] = 1.0
-    return actions, probabilities
-
-
-def uniformly(units: int, actions: int, draws: Floats) -> tuple[Integers, Floats]:
-    """Choose every action with the same probability."""
-    chosen = np.minimum((draws * actions).astype(np.int64), actions - 1)
-    return chosen, np.full((units, actions), 1 / actions)
-
-
-def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
-    """Choose the action in whose share of [0, 1) the unit's draw falls."""
-    shares = np.cumsum(probabilities, axis=1)
-    # Shares may sum to a little less than 1: the draw is scaled, and the last possible action takes
-    # what rounding leaves.
-    passed = (draws * shares[:, -1])[:, None] >= shares
-    possible = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum(passed.sum(axis=1), possible), probabilities

@@ -22,6 +22,7 @@ from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, Ranking, State
+from seqbatch.policies.choosing import lowest, surely
 from seqbatch.policies.rule import Rule
 
 
@@ -36,7 +37,8 @@ class BPE(GreedyPolicy):
         ``"needed"``: batch m' is cut only into the intervals m' to M - 1 that later estimates
         use; nothing is wasted and the independence is kept.
     first
-        ``"fixed"``: the first batch plays action 0, as in the paper. ``"uniform"``: random.
+        ``"fixed"``: the first batch plays action 0, as in the paper, or a unit's lowest eligible
+        action. ``"uniform"``: random.
     ties, unknown
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
 
@@ -106,12 +108,12 @@ class BPE(GreedyPolicy):
     def prefer(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Play action 0 in the first batch, whatever the rule for ties; be greedy later."""
+        """Play the lowest action in the first batch, whatever the rule for ties; then be greedy."""
         if state.batch > 1:
             return super().prefer(state, contexts, ranking, draws)
-        probabilities = np.zeros_like(ranking.scores)
-        probabilities[:, 0] = 1.0
-        return np.zeros(len(contexts), dtype=np.int64), probabilities
+        if contexts.eligible is not None:
+            return lowest(contexts.eligible)
+        return surely(np.zeros(len(contexts), dtype=np.int64), state.problem.actions)
 
     def preference(self, state: State) -> Rule:
         """Return `prefer` as a rule."""

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import Ranking, State, pick
+from seqbatch.policies.base import Ranking, State
+from seqbatch.policies.choosing import pick
 from seqbatch.policies.rbgl import RBGL
 
 
@@ -52,4 +53,7 @@ class EpsilonGreedy(RBGL):
         """Mix the greedy choice with the uniform one."""
         # Only the greedy probabilities are used: the draw decides once, on the mixture.
         _, greedy = super().prefer(state, contexts, ranking, draws)
-        return pick((1 - self.epsilon) * greedy + self.epsilon / state.problem.actions, draws)
+        share: float | Floats = self.epsilon / state.problem.actions
+        if (eligible := contexts.eligible) is not None:
+            share = eligible * (self.epsilon / eligible.sum(axis=1, keepdims=True))
+        return pick((1 - self.epsilon) * greedy + share, draws)

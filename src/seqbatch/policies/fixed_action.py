@@ -12,12 +12,15 @@ from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Ranking, State
+from seqbatch.policies.choosing import surely
 from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedAction(BasePolicy):
-    """The same action for every unit.
+    """The same action for every unit that may get it.
+
+    A unit that may not get it gets the lowest of its eligible actions.
 
     Parameters
     ----------
@@ -51,18 +54,19 @@ class FixedAction(BasePolicy):
         """Fit least squares, for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    # The signature is every policy's; this one looks at nothing.
+    # The signature is every policy's; this one looks at no score and no draw.
     def choose(
         self,
-        state: State,  # noqa: ARG002
+        state: State,
         contexts: Contexts,
-        ranking: Ranking,
+        ranking: Ranking,  # noqa: ARG002
         draws: Floats,  # noqa: ARG002
     ) -> tuple[Integers, Floats]:
         """Choose the action."""
-        probabilities = np.zeros_like(ranking.scores)
-        probabilities[:, self.action] = 1.0
-        return np.full(len(contexts), self.action, dtype=np.int64), probabilities
+        chosen = np.full(len(contexts), self.action, dtype=np.int64)
+        if (eligible := contexts.eligible) is not None:
+            chosen = np.where(eligible[:, self.action], chosen, eligible.argmax(axis=1))
+        return surely(chosen, state.problem.actions)
 
     def rule(self, state: State) -> Rule:  # noqa: ARG002
         """Return the action."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seqbatch.core.arrays import Bools, Floats
-
-Ties = Literal["lowest", "random"]
+from seqbatch.policies.choosing import Ties
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,6 +97,7 @@ class ConfidencePolicy(LinearPolicy):
             draws=draws,
             random_ties=self.ties == "random",
             random_first=state.batch == 1 and self.first == "uniform",
+            eligible=contexts.eligible,
             gram=evidence.gram,
             moment=evidence.moment,
             squares=evidence.squares,

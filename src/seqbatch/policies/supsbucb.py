@@ -1,8 +1,8 @@
 """SupSBUCB: SBUCB behind a master that keeps rewards independent (Algorithms 2 and 3).
 
 Each unit passes through stages s = 1, 2, ..., S = ceil(ln T), with a set of candidate actions that
-starts with all. Stage s has its own ridge regression (BaseSBUCB), on the units that it decided
-itself. With w = gamma times the width, under the statistics of stage s:
+starts with all that it may get. Stage s has its own ridge regression (BaseSBUCB), on the units that
+it decided itself. With w = gamma times the width, under the statistics of stage s:
 
 (a) if every candidate has w <= 1/sqrt(T): choose the highest mean + w, and learn nothing;
 (b) else if every candidate has w <= 2^-s: drop candidates whose mean + w is more than 2^(1-s)
@@ -87,6 +87,8 @@ class SupSBUCB(ConfidencePolicy):
         explored = np.zeros(len(contexts), dtype=np.bool_)
         units, waiting = np.arange(len(contexts)), contexts
         candidates = np.ones(shape, dtype=np.bool_)
+        if contexts.eligible is not None:
+            candidates &= contexts.eligible
         for stage, estimate in enumerate(state.estimates, start=1):
             mean, width = waiting.means_and_widths(estimate)
             means[units], widths[units] = mean, width

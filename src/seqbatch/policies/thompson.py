@@ -18,7 +18,8 @@ import numpy as np
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy, Ranking, State, pick
+from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.choosing import pick
 from seqbatch.policies.rule import Rule
 
 

@@ -1,20 +1,21 @@
 """Uniform random assignment: the plain randomised experiment.
 
-Every unit gets every action with the same probability, whatever was learned. The usual
-baseline, and the design under which every classical interval is valid.
+Every unit gets every action that it may get with the same probability, whatever was learned. The
+usual baseline, and the design under which every classical interval is valid.
 """
 
 from dataclasses import dataclass, replace
 
 from seqbatch.core import Contexts, least_squares
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import BasePolicy, Ranking, State, uniformly
+from seqbatch.policies.base import BasePolicy, Ranking, State
+from seqbatch.policies.choosing import uniformly
 from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformRandom(BasePolicy):
-    """Every action with probability 1/K.
+    """Every action with probability 1/K, or 1/m for a unit that may get m of them.
 
     Examples
     --------
@@ -37,7 +38,7 @@ class UniformRandom(BasePolicy):
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Choose uniformly."""
-        return uniformly(len(contexts), state.problem.actions, draws)
+        return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
 
     def rule(self, state: State) -> Rule:  # noqa: ARG002
         """Return the uniform rule."""

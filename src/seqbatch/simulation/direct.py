@@ -12,6 +12,7 @@ from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Feedback, Policy
+from seqbatch.policies.choosing import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
 from seqbatch.simulation.device import simulate_trials
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
@@ -194,7 +195,8 @@ class _Run:
         wanted = self.problem.size(self.batch) - self.done
         # Of logged units only some will match, so that all at hand are tried.
         rows = slice(start, None if block.logged is not None else start + wanted)
-        contexts = Contexts(block.contexts[rows], self.problem)
+        eligible = None if block.eligible is None else block.eligible[rows]
+        contexts = Contexts(block.contexts[rows], self.problem, eligible)
         positions = np.arange(self.done, self.done + len(contexts))
         decision = self.policy.assign(self.state, contexts, block.draws[rows], positions)
         kept: Any = slice(None)
@@ -207,6 +209,9 @@ class _Run:
             contexts, draws = contexts.take(kept), block.draws[rows][kept]
             decision = self.policy.assign(self.state, contexts, draws, positions[: len(kept)])
         actions, means = decision.actions, block.means[rows][kept]
+        require_eligible(
+            type(self.policy).__name__, actions, decision.probabilities, contexts.eligible
+        )
         gained = means[np.arange(len(actions)), actions]
         if self.batch <= self.learning:
             vectors = contexts.chosen(actions)

@@ -17,6 +17,9 @@ from seqbatch.storage.rows import View, tombstones
 
 #: How long a change waits for another to end, in seconds.
 PATIENCE = 60
+#: How much of an SQLite file a connection keeps in memory, in KiB. Indexes of millions of units are
+#: written all over; reading goes through chunks in their order, and does not come back soon.
+WRITING, READING = 131_072, 16_384
 
 
 def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
@@ -259,13 +262,15 @@ def _settings(raw: Any, _record: Any) -> None:
         f"journal_mode = {mode}",
         "synchronous = FULL",
         "foreign_keys = ON",
-        "cache_size = -131072",
+        f"cache_size = -{WRITING}",
     ):
         raw.execute(f"PRAGMA {setting}")
 
 
 def _begin(connection: sa.Connection) -> None:
     write = connection.get_execution_options().get("write", True)
+    if not write:
+        connection.exec_driver_sql(f"PRAGMA cache_size = -{READING}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 

@@ -15,7 +15,7 @@ from seqbatch.core.arrays import AnyArray, Floats, Places
 
 @dataclass(frozen=True)
 class Draws:
-    """Three numbers in [0, 1) for each unit.
+    """Three numbers in [0, 1) for each unit, and its lot.
 
     Parameters
     ----------
@@ -25,18 +25,31 @@ class Draws:
         Picks the action, shape (n,).
     place
         Stands for the unit's place in its wave (BPE's sample splitting), shape (n,).
+    lot
+        64 bits: the order in which units drawn together are taken, shape (n,).
     """
 
     randomised: Floats
     choice: Floats
     place: Floats
+    lot: AnyArray
 
     def __len__(self) -> int:
         return len(self.choice)
 
     def take(self, rows: Places | slice) -> "Draws":
         """Return the draws of these units alone."""
-        return Draws(self.randomised[rows], self.choice[rows], self.place[rows])
+        return Draws(self.randomised[rows], self.choice[rows], self.place[rows], self.lot[rows])
+
+
+def all_of(pieces: Sequence[Draws]) -> Draws:
+    """Return the draws of units one after another."""
+    return Draws(
+        np.concatenate([piece.randomised for piece in pieces]),
+        np.concatenate([piece.choice for piece in pieces]),
+        np.concatenate([piece.place for piece in pieces]),
+        np.concatenate([piece.lot for piece in pieces]),
+    )
 
 
 def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
@@ -53,7 +66,8 @@ def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
     # 53 bits are all that a float between 0 and 1 holds.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
-    return Draws(*(np.ascontiguousarray(numbers[:, part]) for part in range(3)))
+    randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
+    return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
 
 
 def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyArray:

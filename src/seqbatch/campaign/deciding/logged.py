@@ -13,19 +13,25 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
+from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.campaign.tables.ids import id_columns
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.inference import Rows
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.inference import Eligible, Lift, Mean, Rows
+from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.moments import Moments
+from seqbatch.inference.partitions import Partition
+from seqbatch.inference.summary import Segment
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
-KEPT = 128 * 1024**2
+KEPT = 32 * 1024**2
+#: So many units are handed over at once: what is computed of each takes more room than the unit.
+PIECE = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,18 @@ class Columns:
     mean: Floats
     spread: Floats
     scales: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "Columns":
+        """Return columns that are known by their places among the encoder's."""
+        names = [encoder.names[place] for place in places]
+        return cls(
+            names=("intercept", *names),
+            places=places,
+            mean=mean,
+            spread=spread,
+            scales=tuple(_scale(encoder, name) for name in names),
+        )
 
     def standardised(self, encoded: Floats) -> Floats:
         """Return the columns with the constant first."""
@@ -90,7 +108,7 @@ class Logged:
 
     reader: Reader
     now: Situation
-    known: Ledger
+    known: Newest
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -118,14 +136,7 @@ class Logged:
         spread = np.sqrt(moments.variance)
         # Sums of a column that is constant may differ from it in the last digits.
         places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
-        names = encoder.names
-        return Columns(
-            names=("intercept", *(names[place] for place in places)),
-            places=places,
-            mean=moments.mean[places],
-            spread=spread[places],
-            scales=tuple(_scale(encoder, names[place]) for place in places),
-        )
+        return Columns.of(encoder, places, moments.mean[places], spread[places])
 
     @property
     def each_wave(self) -> list["WaveRows"]:
@@ -137,38 +148,68 @@ class Logged:
         return self.reader.unit_chunks(given=True, chunks=chunks)
 
     def rows_of(self, wave: int) -> Iterator[Rows]:
-        """Yield a wave's units chunk by chunk."""
-        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
-        for number in chunks:
-            if number in self._kept:
-                yield self._kept[number]
-                continue
-            for chunk in self.reader.unit_chunks(given=True, chunks=[number]):
-                made = self._made(chunk)
-                size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
-                if size <= self._room:
-                    self._room -= size
-                    self._kept[number] = made
-                yield made
+        """Yield a wave's units in pieces."""
+        for extent in self.reader.extents(wave=wave):
+            rows = self._rows(extent.chunk)
+            for start in range(0, rows.count, PIECE):
+                yield rows.some(slice(start, start + PIECE))
+
+    def _rows(self, number: int) -> Rows:
+        """Return the units of a chunk; they are kept where there is room."""
+        if number in self._kept:
+            return self._kept[number]
+        [chunk] = self.reader.unit_chunks(given=True, chunks=[number])
+        made = self._made(chunk)
+        size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
+        if size <= self._room:
+            self._room -= size
+            self._kept[number] = made
+        return made
 
     def _made(self, chunk: UnitChunk) -> Rows:
         now, given = self.now, unpack(chunk.given)
         decided = widened(Decided.of(unpack(chunk.decided)), len(now.actions))
-        here = self.known.within(chunk.first, chunk.first + chunk.count)
-        places = here.numbers - chunk.first
-        outcomes = np.full(chunk.count, np.nan)
-        rewards = now.rewards(here.values, decided.actions[places])
-        outcomes[places] = now.spec.reward.sign * rewards
+        values = self.known.within(chunk.first, chunk.first + chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=outcomes,
+            outcomes=now.spec.reward.sign * now.rewards(values, decided.actions),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
+            eligible=self._eligible(given),
         )
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some units may not get some actions."""
+        return bool(self.now.spec.eligible)
+
+    def partitions(self) -> list[Partition]:
+        """Return what divides units into those that could get the actions of a question."""
+        if not self.restricted:
+            return []
+        places = range(len(self.order))
+        return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
+
+    def segment(self, contrast: Contrast) -> Segment | None:
+        """Return the units that a mean or a lift is asked about; None for all of them."""
+        if not self.restricted:
+            return None
+        match contrast:
+            case Mean(action):
+                return Eligible((action,)), True
+            case Lift(action):
+                return Eligible((0, action)), True
+        return None
+
+    def _eligible(self, given: pa.Table) -> Bools | None:
+        """Return who could get what, by the rules alone: whatever the policy wanted."""
+        names = [self.now.actions[number].name for number in self.order]
+        rules = Eligibility.of(self.now.spec, names)
+        return None if rules is None else rules.mask(given)
 
     def _levels(self, segment: str, given: pa.Table) -> Integers:
         """Return the segments of some units as numbers: their places among `levels`."""
@@ -182,10 +223,16 @@ class Logged:
         numbers: Integers = codes[places]
         return numbers
 
+    @property
+    def clustered(self) -> bool:
+        """Whether units may share a cluster."""
+        spec = self.now.spec
+        return spec.cluster is not None and spec.unit != (spec.cluster,)
+
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
         """Return the clusters of some units as numbers, in the order in which they were met."""
         spec = self.now.spec
-        if spec.cluster is None or spec.unit == (spec.cluster,):
+        if spec.cluster is None or not self.clustered:
             return None
         if spec.cluster in spec.unit:
             column = id_columns(given.column(0).to_pylist(), spec.unit)[spec.cluster]
@@ -212,7 +259,12 @@ def _spelled(value: object) -> str:
 
 
 def logged(
-    reader: Reader, now: Situation, *, segments: Sequence[str] = (), closing: bool = False
+    reader: Reader,
+    now: Situation,
+    *,
+    segments: Sequence[str] = (),
+    closing: bool = False,
+    after_event: int = 0,
 ) -> Logged:
     """Return a campaign as inference takes it: its closed waves, and the last of an aborted one.
 
@@ -224,10 +276,13 @@ def logged(
         The columns whose values are segments.
     closing
         Whether the open wave is being closed by the next event, and counts with what that adds.
+    after_event
+        Outcomes up to this event are left out: those of waves that will not be gone through.
     """
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
     used = tuple(wave for wave in waves if wave not in now.skipped)
     until = now.sequence + int(closing)
-    known = Ledger.of(reader.outcome_chunks(until_event=until)).known()
+    chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
+    known = Newest.of(chunks, now.assigned)
     return Logged(reader, now, known, used, tuple(segments))

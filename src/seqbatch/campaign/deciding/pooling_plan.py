@@ -1,8 +1,10 @@
 """How much of the variance each wave of a campaign may contribute, by what was fixed in advance.
 
-As planned at creation, while nothing of the plan was changed. Where the calendar decides, and after
-an amendment, a wave's share is set by its units and their probabilities, as they were assigned:
-by anything but its outcomes.
+As planned at creation, while nobody changed the plan. Where the calendar decides, and after an
+amendment, a wave's share is set by its units and their probabilities, as they were assigned: by
+anything but its outcomes. Sizes that were adopted from a proposal follow from outcomes, and the
+shares stay those of the sizes declared before: with them the waves' statistics are independent
+standard normals in fixed proportions, whatever the sizes became.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +17,7 @@ from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event
 from seqbatch.inference import PlanOfShares, WaveSummary, plan_of_shares, share_when_assigned
 from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.summary import Segment
 
 #: Where nothing keeps the probabilities of actions up, waves are planned as if this did.
 LEAST = 0.001
@@ -45,14 +48,26 @@ class PlannedWave:
 def planned(then: Situation) -> PlanOfShares:
     """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
+    uniform, floor = kept_up(then)
+    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
+    return plan_of_shares(
+        then.declared, actions=actions, randomised=uniform, floor=floor, policy=kind
+    )
+
+
+def kept_up(then: Situation) -> tuple[float, float]:
+    """Return the share of units assigned uniformly, and the floor for all others, in later waves.
+
+    Where neither is declared, what inference plans with in their place.
+    """
+    actions = max(len(then.active), 2)
     uniform, floor = then.spec.randomised, then.floor
     if then.policy["kind"] == "UniformRandom":
         uniform = 1.0
     uniform += (1 - uniform) * float(then.policy.get("epsilon", 0.0))
     if uniform / actions + (1 - uniform) * floor < LEAST:
-        uniform, floor = 0.0, LEAST
-    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
-    return plan_of_shares(then.sizes, actions=actions, randomised=uniform, floor=floor, policy=kind)
+        return 0.0, LEAST
+    return uniform, floor
 
 
 def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
@@ -72,7 +87,9 @@ def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
 
 def _wave(created: Situation, then: Situation) -> PlannedWave:
     plan, place = planned(then), then.wave - 1
-    same = (then.sizes, then.floor, then.active) == (created.sizes, created.floor, created.active)
+    same = (then.declared, then.floor, then.active) == (
+        created.declared, created.floor, created.active
+    )  # fmt: skip
     information = [size / cost for size, cost in zip(plan.sizes, plan.costs, strict=True)]
     return PlannedWave(
         share=plan.shares[place] if same and not then.spec.grid.calendar else None,
@@ -82,7 +99,10 @@ def _wave(created: Situation, then: Situation) -> PlannedWave:
 
 
 def shares_of(
-    contrast: Contrast, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave]
+    contrast: Contrast,
+    summaries: Sequence[WaveSummary],
+    waves: Sequence[PlannedWave],
+    segment: Segment | None = None,
 ) -> tuple[float, ...]:
     """Return the share of each wave for a contrast; they add up to 1 when all waves are in.
 
@@ -92,14 +112,20 @@ def shares_of(
         A mean or a lift.
     summaries, waves
         The waves that count, and what was fixed of each.
+    segment
+        The units that are asked about; None for all of them.
     """
     shares: list[float] = []
     for summary, wave in zip(summaries, waves, strict=True):
         if wave.share is not None:
             shares.append(wave.share)
             continue
-        units = summary.overall.units
-        cost = float(summary.overall.costs[summary.place(contrast)] / units)
+        tally = summary.overall if segment is None else summary.segments.get(segment)
+        if tally is None:
+            shares.append(0.0)
+            continue
+        units = tally.units
+        cost = float(tally.costs[summary.place(contrast)] / units)
         usable = np.isfinite(cost) and sum(shares) < 1 - NOTHING
         shares.append(
             share_when_assigned(

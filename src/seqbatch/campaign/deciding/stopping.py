@@ -11,6 +11,7 @@ from itertools import accumulate
 from math import isfinite
 from typing import Any
 
+from seqbatch.campaign.deciding.kept_sums import KeptSums, kept_and_new, looked_at
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import (
     NOTHING,
@@ -21,7 +22,7 @@ from seqbatch.campaign.deciding.pooling_plan import (
     shares_of,
 )
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.record.store import Event, Reader, StateRecord
 from seqbatch.inference import (
     Interval,
     Lift,
@@ -102,27 +103,44 @@ def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
     return tuple(LookTaken.of(found) for one in closes if (found := one.get("stopping")))
 
 
-def look(data: Logged, events: Sequence[Event]) -> LookTaken | None:
-    """Look after the last wave of the data; None where no rule was declared or nothing is to see.
+def look(
+    reader: Reader, now: Situation, events: Sequence[Event], record: StateRecord
+) -> tuple[LookTaken | None, KeptSums | None]:
+    """Look at the wave that is being closed; return what is seen, and sums for the next look.
+
+    Nothing is seen where no rule was declared, in a wave that is skipped, and while all outcomes
+    are equal.
 
     Parameters
     ----------
-    data
-        The waves, the one that is being closed included.
-    events
-        All events before it is closed.
+    reader
+        Where the rows are, those that closing adds included.
+    now
+        Where the campaign stands before the wave is closed, what it taught included.
+    events, record
+        All events before it is closed, and the newest state.
     """
-    rule = data.now.spec.stopping
-    if rule.rule == "none" or data.now.wave not in data.waves:
-        return None
-    others = range(1, len(data.order))
-    summaries = summarise(data.each_wave, contrasts=[Lift(place) for place in others])
+    if now.spec.stopping.rule == "none":
+        return None, None
+    kept, data = kept_and_new(reader, now, record)
+    if now.wave not in data.waves:
+        return None, kept
+    earlier = kept.summaries if kept is not None else ()
+    contrasts = looked_at(len(data.order))
+    new = data.each_wave[len(earlier) :]
+    summaries = summarise(new, contrasts=contrasts, partitions=data.partitions(), earlier=earlier)
+    whole = not (data.clustered or data.restricted)
+    sums = KeptSums(data.columns, summaries) if whole else None
     # While all outcomes are equal there is no look, and nothing is spent.
-    if summaries[-1].evidence.all_equal:
-        return None
+    taken = None if summaries[-1].evidence.all_equal else _seen(data, summaries, events)
+    return taken, sums
+
+
+def _seen(data: Logged, summaries: Sequence[WaveSummary], events: Sequence[Event]) -> LookTaken:
     before = looks_taken(events)
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
+    others = range(1, len(data.order))
     asked = [_Asked.of(data, summaries, waves, place, before) for place in others]
     return _judged(data.now, data.waves[-1], [one for one in asked if one is not None], before)
 
@@ -146,8 +164,9 @@ class _Asked:
         before: Sequence[LookTaken],
     ) -> "_Asked | None":
         contrast = Lift(place)
-        shares = shares_of(contrast, summaries, waves)
-        pooled = pool(summaries, contrast, shares)
+        segment = data.segment(contrast)
+        shares = shares_of(contrast, summaries, waves, segment)
+        pooled = pool(summaries, contrast, shares, segment=segment)
         if not pooled.known or not pooled.error:
             return None
         at = dict(zip(data.waves, information(shares), strict=True))

@@ -50,6 +50,8 @@ MOST_ACTIONS = 1_000
 #: Columns that a unit's id is made of, and further columns of its outcome.
 MOST_UNIT_COLUMNS = 8
 MOST_METRICS = 50
+#: Columns that units are balanced within.
+MOST_STRATA = 8
 #: Levels of one category, each a column of the model.
 MOST_LEVELS = 10_000
 #: Sums of products that are kept at most: half a gigabyte in each state.

@@ -6,10 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from seqbatch.campaign.design.constraint_checks import check_constraints
+from seqbatch.campaign.design.constraints import AnyCapacity, Budget
+from seqbatch.campaign.design.eligibility import Column, Kind, Rule, parsed
 from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import (
     MOST_ACTIONS,
     MOST_METRICS,
+    MOST_STRATA,
     MOST_UNIT_COLUMNS,
     MOST_UNITS,
     MOST_WAVES,
@@ -47,6 +51,7 @@ class Grid(Part):
     waves: Whole | None = Field(default=None, ge=1, le=MOST_WAVES)
     units: Whole | None = Field(default=None, ge=1, le=MOST_UNITS)
     plan: dict[str, Any] | None = None
+    adaptive: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "Grid":
@@ -65,6 +70,11 @@ class Grid(Part):
             )
         if not self.calendar and (self.waves is not None or self.units is not None):
             raise ValueError("waves and units go with calendar = true alone")
+        if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
+            raise ValueError(
+                "adaptive = true proposes new sizes, and where the calendar decides there are none "
+                "to propose: leave it out, or declare sizes or a plan without waves"
+            )
         return self
 
 
@@ -126,6 +136,14 @@ class Spec(Part):
     floor: Number = Field(default=0.0, ge=0)
     required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
+    draw: Literal["independent", "balanced"] | None = None
+    strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
+    fallback: str | None = None
+    columns: dict[Name, Kind] = Field(default={})
+    eligible: dict[Name, str] = Field(default={})
+    capacity: dict[Name, AnyCapacity] = Field(default={})
+    budget: Budget | None = None
+    masked: bool = False
 
     @field_validator("actions")
     @classmethod
@@ -155,8 +173,14 @@ class Spec(Part):
                 "start is needed where a date's days are a feature: they are counted from it, as "
                 "in start = 2026-03-01"
             )
+        if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
+            raise ValueError(
+                "grid.adaptive = true needs one model per action, with an intercept: leave it out, "
+                'or declare model = "per-action" and features.intercept = true'
+            )
         self._check_columns(names)
         self._check_segments()
+        check_constraints(self)
         return self
 
     def _check_segments(self) -> None:
@@ -197,6 +221,30 @@ class Spec(Part):
                     "column of the units: an outcome cannot be known before its unit is assigned. "
                     "Leave it out of the features, or rename one"
                 )
+
+    @property
+    def balanced(self) -> bool:
+        """Whether a file's units are drawn together, so that counts are as expected."""
+        return self.draw == "balanced" or self.limited or bool(self.strata)
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything limits how often an action is given."""
+        return bool(self.capacity) or self.budget is not None
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """Who may get an action, for those that not everybody may get."""
+        return {name: parsed(text) for name, text in self.eligible.items()}
+
+    @property
+    def beside(self) -> dict[str, Kind]:
+        """Columns that are kept for rules and strata, and are neither features nor ids."""
+        alone = [rule.name for rule in self.rules.values() if isinstance(rule, Column)]
+        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
+        used |= dict.fromkeys(alone, "yes or no")
+        known = {*self.features.columns, self.cluster}
+        return {name: kind for name, kind in (used | self.columns).items() if name not in known}
 
     @property
     def id_name(self) -> str:

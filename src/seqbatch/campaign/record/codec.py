@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
@@ -17,6 +18,8 @@ from seqbatch.errors import StoreError
 
 #: What to do about a record that cannot be read.
 DAMAGED = "Verify the campaign to see what is damaged, and restore the database."
+#: How names of arrays begin that are kept beside a state.
+KEPT = "kept."
 # One thread, so that the same table always gives the same bytes.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 # Nor to read: most tables are small, and handing them to a thread takes five times as long.
@@ -48,12 +51,19 @@ def unpack(content: bytes) -> pa.Table:
     return table
 
 
-def pack_state(state: Any) -> bytes:
+def pack_state(state: Any, kept: Mapping[str, AnyArray] | None = None) -> bytes:
     """Return a policy's state as bytes: the same state gives the same bytes, anywhere.
 
     A line of JSON names every array with its type and shape; their bytes follow, in that order.
+
+    Parameters
+    ----------
+    state
+        The state.
+    kept
+        Arrays that are kept beside it, by name.
     """
-    arrays: dict[str, AnyArray] = {}
+    arrays: dict[str, AnyArray] = {KEPT + name: array for name, array in (kept or {}).items()}
     values: dict[str, Any] = {}
     flatten("state", state, arrays, values)
     # Little-endian on every machine.
@@ -74,10 +84,21 @@ def unpack_state(content: bytes, now: Situation) -> Any:
     like = now.made_policy().begin(now.problem())
     try:
         arrays, values = _parts(content)
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(KEPT)}
         _require_alike(like, arrays, values)
         return unflatten("state", like, arrays, values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+
+
+def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
+    """Return the arrays that were kept beside a state, None where none were."""
+    try:
+        arrays, _ = _parts(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+    found = {name.removeprefix(KEPT): arrays[name] for name in arrays if name.startswith(KEPT)}
+    return found or None
 
 
 def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> None:

@@ -106,6 +106,50 @@ class Ledger:
         return len(self.numbers)
 
 
+@dataclass(frozen=True, eq=False)
+class Newest:
+    """The newest outcome of each unit by its number, for going through very many units.
+
+    Twelve bytes a unit, and one chunk of outcomes at a time beside them: a :class:`Ledger` of all
+    outcomes takes ten times as much while it is put in order.
+
+    Parameters
+    ----------
+    values
+        The outcome, NaN where there is none.
+    versions
+        Its version: 0 where the unit counts as absent, -1 where nothing is known.
+    """
+
+    values: Floats
+    versions: Integers
+
+    @classmethod
+    def of(cls, chunks: Iterable[OutcomeChunk], units: int) -> "Newest":
+        """Gather the rows of recorded chunks that count, of a campaign with so many units."""
+        newest = cls(np.full(units, np.nan), np.full(units, -1, dtype=np.int32))
+        for chunk in chunks:
+            newest._take_in(counting(unpack(chunk.rows)))
+        return newest
+
+    def _take_in(self, rows: pa.Table) -> None:
+        # By version: where a unit comes twice, the last that is written is its newest.
+        rows = rows.select(["number", "version", "value"]).sort_by("version")
+        numbers, versions, values = (column.to_numpy() for column in rows.itercolumns())
+        newer = versions >= self.versions[numbers]
+        self.versions[numbers[newer]] = versions[newer]
+        self.values[numbers[newer]] = values[newer]
+
+    def within(self, low: int, high: int) -> Floats:
+        """Return the outcomes of units numbered from low up to, not including, high."""
+        return self.values[low:high]
+
+    def counts(self, low: int, high: int) -> tuple[int, int]:
+        """Return how many of these units have an outcome, and how many of those are absent."""
+        versions = self.versions[low:high]
+        return int((versions >= 0).sum()), int((versions == 0).sum())
+
+
 def counting(rows: pa.Table) -> pa.Table:
     """Return the rows of a recorded chunk that count: those accepted, and absent units."""
     codes = pa.array([VERDICTS.index(ACCEPTED), ABSENT], type=pa.int8())

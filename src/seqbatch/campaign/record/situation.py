@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.design.masking import unmasked
 from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.record.store import Event
@@ -34,6 +35,9 @@ class Situation:
         The numbers of those that are no longer given.
     sizes
         The waves' sizes: as planned, or as expected where the calendar decides.
+    declared
+        The sizes that the waves' shares of the variance come from: as declared at creation, or by a
+        person's amendment, whatever replanning made of them since.
     floor
         The least probability of an action.
     policy
@@ -69,12 +73,26 @@ class Situation:
     stop
         What the declared rule said when the last wave was closed, where that is to stop and nobody
         has decided to go on.
+    in_wave, in_all
+        How many units of the open wave, and of all waves, got each action so far.
+    key, unmasked
+        The fingerprint of a masked campaign's key, "" where it never was masked; and whether the
+        key was brought back.
+    prices
+        What the newest assignment of the open wave says of its limits; empty where there were none.
+    proposal
+        The sizes that closing the last wave proposed, until units are assigned or anything is
+        amended.
+    explored
+        The share of the open wave that an adopted proposal assigns at random, where that is more
+        than the spec says.
     """
 
     spec: Spec
     actions: tuple[Action, ...]
     retired: frozenset[int]
     sizes: tuple[int, ...]
+    declared: tuple[int, ...]
     floor: float
     policy: dict[str, Any]
     wave: int = 1
@@ -94,6 +112,13 @@ class Situation:
     observed: int = 0
     listed: str = ""
     stop: str = ""
+    in_wave: dict[str, int] = field(default_factory=dict)
+    in_all: dict[str, int] = field(default_factory=dict)
+    prices: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    unmasked: bool = False
+    proposal: dict[str, Any] | None = None
+    explored: float = 0.0
 
     @property
     def name(self) -> str:
@@ -101,9 +126,19 @@ class Situation:
         return self.spec.name
 
     @property
+    def masked(self) -> bool:
+        """Whether the actions are codes."""
+        return bool(self.key) and not self.unmasked
+
+    @property
     def active(self) -> tuple[int, ...]:
         """The numbers of the actions that are given."""
         return tuple(n for n in range(len(self.actions)) if n not in self.retired)
+
+    @property
+    def randomised(self) -> float:
+        """The share of the open wave's units that get a random action."""
+        return max(self.spec.randomised, self.explored)
 
     @property
     def fixed(self) -> int | None:
@@ -156,6 +191,7 @@ class Situation:
                 "actions": tuple(Action.model_validate(action) for action in plain["actions"]),
                 "retired": frozenset(plain["retired"]),
                 "sizes": tuple(plain["sizes"]),
+                "declared": tuple(plain["declared"]),
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
@@ -172,7 +208,8 @@ class Situation:
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
         learned = None if wave == 1 else self.learned
-        return Encoder.of(self.spec, actions=self.actions, learned=learned)
+        given = [self.actions[number].name for number in self.active]
+        return Encoder.of(self.spec, actions=self.actions, learned=learned, given=given)
 
     def problem(self) -> Problem:
         """Return what the policy is told."""
@@ -262,11 +299,13 @@ def _created(payload: dict[str, Any]) -> Situation:
         actions=spec.actions,
         retired=frozenset(),
         sizes=tuple(payload["sizes"]),
+        declared=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
         absent=spec.reward.absent,
         wait=spec.reward.after,
         listed=payload.get("file", ""),
+        key=payload.get("key", ""),
     )
 
 
@@ -277,7 +316,17 @@ def _after(now: Situation, event: Event) -> Situation:
             units = list(now.units)
             units[now.wave - 1] += event.counts["assigned"]
             listed = payload.get("file", "") if event.counts["left_over"] else ""
-            return replace(now, units=tuple(units), clipped=_clipped(now, event), listed=listed)
+            more = event.counts["actions"]
+            return replace(
+                now,
+                units=tuple(units),
+                clipped=_clipped(now, event),
+                listed=listed,
+                in_wave=_more(now.in_wave, more),
+                in_all=_more(now.in_all, more),
+                prices=payload.get("limits", {}),
+                proposal=None,
+            )
         case "record":
             return replace(
                 now,
@@ -296,9 +345,15 @@ def _after(now: Situation, event: Event) -> Situation:
                 learned=now.learned if learned is None else Learned.of(learned),
                 clipped=_clipped(now, event),
                 observed=0,
+                in_wave={},
+                prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
+                proposal=payload.get("proposal"),
+                explored=0.0,
             )
+        case "unmask":
+            return _unmasked(now, payload["codes"], payload["control"])
         case "continue":
             return replace(now, stop="")
         case "amend":
@@ -308,10 +363,27 @@ def _after(now: Situation, event: Event) -> Situation:
     return now
 
 
+def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
+    """Return the situation with the actions' names in place of their codes."""
+    spec = unmasked(now.spec, codes, control)
+    return replace(
+        now,
+        spec=spec,
+        actions=spec.actions,
+        in_wave={codes[code]: count for code, count in now.in_wave.items()},
+        in_all={codes[code]: count for code, count in now.in_all.items()},
+        unmasked=True,
+    )
+
+
 def _clipped(now: Situation, event: Event) -> dict[str, int]:
     """Return how many values of each column were clipped, those of one more event among them."""
-    more = event.counts.get("clipped", {})
-    return now.clipped | {name: now.clipped.get(name, 0) + count for name, count in more.items()}
+    return _more(now.clipped, event.counts.get("clipped", {}))
+
+
+def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Return counts with some more added to them."""
+    return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
 
 
 def _stop(look: dict[str, Any] | None) -> str:
@@ -336,12 +408,17 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
     absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
+    sizes = tuple(payload.get("sizes", now.sizes))
     return replace(
         now,
         spec=_respelled(now.spec, payload),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
-        sizes=tuple(payload.get("sizes", now.sizes)),
+        sizes=sizes,
+        # Sizes that follow from outcomes leave the shares as they were fixed before them.
+        declared=now.declared if "adopted" in payload or "sizes" not in payload else sizes,
+        explored=float(payload.get("explored", now.explored)),
+        proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
         absent=absent["absent"],
         wait=absent["after"],

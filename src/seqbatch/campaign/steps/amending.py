@@ -7,6 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
+from seqbatch.campaign.deciding.possible import require_possible
+from seqbatch.campaign.deciding.proposal_words import adopted_text, why_none
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import Measured, check_absent, waiting
@@ -21,6 +23,7 @@ from seqbatch.campaign.steps.respelling import respelled
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.planning.replanning import Proposal
 
 
 class Amending:
@@ -78,6 +81,27 @@ class Amending:
         self._check_after(after, bool(add))
         if not force:
             self._protect_control(after)
+        return self._learn_again(after, payload, why)
+
+    def adopt(self, *, why: str) -> Event:
+        """Adopt the sizes that closing the last wave proposed."""
+        now = self.now
+        if now.proposal is None or not (wanted := Proposal.of(now.proposal)).changes:
+            raise CampaignStateError(
+                f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}"
+            )
+        payload = {
+            "sizes": [*now.sizes[: now.wave - 1], *wanted.sizes],
+            "explored": wanted.explored,
+            "adopted": now.closes[-1],
+        }
+        after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        return self._learn_again(after, payload, why or adopted_text(wanted))
+
+    def _learn_again(self, after: Situation, payload: dict[str, Any], why: str) -> Event:
+        """Write an amendment with what the closed waves teach under the new terms."""
+        now = self.now
         # Another number of actions is another problem: sums of the old one do not fit into it.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
@@ -226,6 +250,7 @@ class Amending:
         if count < 2:
             raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
         require_room(after)
+        require_possible(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
         # A policy without exploration would never try an action of which it knows nothing.
@@ -260,6 +285,11 @@ def amend(
     declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
+        if actions and current(change).masked:
+            raise InvalidArgumentError(
+                "add", "left out while the campaign is masked", ", ".join(a.name for a in actions),
+                "A new action would be known by its name. Unmask the campaign first.",
+            )  # fmt: skip
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
             force=force, absent=declared, reward_format=reward_format,
@@ -273,6 +303,7 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
+        ("share of the next wave at random", before.randomised, after.randomised),
         ("absent", before.absent, after.absent),
         ("after", before.wait, after.wait),
         ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
@@ -324,3 +355,9 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         place = ".".join(str(part) for part in found["loc"])
         rule = "an action with a name and, under a shared model, finite features"
         raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None
+
+
+def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """Adopt the proposed sizes, in one transaction."""
+    with store.change(name) as change:
+        return Amending(change, logbook).adopt(why=why)

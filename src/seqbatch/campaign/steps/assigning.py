@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.deciding.balanced import Balanced, Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.codec import pack, unpack_state
@@ -69,6 +70,9 @@ class Assigned:
     drawn_from, earlier
         Where the wave was drawn: the units that could be, and those of earlier waves that the list
         held too, which have no answer here. `drawn_from` is None where nothing was drawn.
+    limits
+        The prices of what was short (`prices`, `budget_price`) and their unit (`prices_in`,
+        "score" or "log"); None where nothing limits how often actions are given.
     """
 
     wave: int
@@ -85,6 +89,7 @@ class Assigned:
     read_as: str = ""
     drawn_from: int | None = None
     earlier: int = 0
+    limits: dict[str, Any] | None = None
 
 
 @dataclass
@@ -128,6 +133,8 @@ class Assigning:
         self._clipped: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
         self._drawing: Drawing | None = None
+        # The decisions of units that are decided on together, taken as they are kept.
+        self._together: Balanced | None = None
 
     def run(
         self,
@@ -141,9 +148,12 @@ class Assigning:
         checked.require_fit(self.now.encoder(wave=self.now.wave))
         if self.draw:
             self._drawing = Drawing(self.change, self.now, checked)
+        if self.now.spec.balanced and self.now.condition == "open":
+            self._decide_together(self._drawing or checked)
         names = [action.name for action in self.now.actions]
         # Columns come first: where nobody gets an answer, they are the file.
-        tables, start = [no_assignments(self.now.spec.unit, names)], 0
+        masked = self.now.masked
+        tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
             out.write(tables[0])
         for units, given in (self._drawing or checked).pieces():
@@ -156,7 +166,7 @@ class Assigning:
             if not len(fits) or (self._over and not self.partial):
                 continue
             kept = units if len(fits) == len(units) else [units[row] for row in fits]
-            table = assignments(self.now.spec.unit, kept, waves, decided, names)
+            table = assignments(self.now.spec.unit, kept, waves, decided, names, masked=masked)
             if out is None:
                 tables.append(table)
             else:
@@ -184,7 +194,13 @@ class Assigning:
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
+            limits=self._limits,
         )
+
+    @property
+    def _limits(self) -> dict[str, Any] | None:
+        together = self._together
+        return None if together is None or together.prices is None else together.plain(self.now)
 
     @property
     def _left_over(self) -> int:
@@ -236,15 +252,36 @@ class Assigning:
             joined([piece for piece in pieces if len(piece.actions)] or pieces).take(back),
         )
 
-    def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
+    def _known(self) -> Any:
+        """Return what the policy knows; it is read once, and only where somebody is new."""
         self.now.require_no_stop()
         if self._state is None:
             self._state = unpack_state(self._record.content, self.now)
+        return self._state
+
+    def _decide_together(self, checked: Units | Drawing) -> None:
+        """Decide for all new units of the file that fit, before any of them is kept."""
+        room = self.now.left
+        event = Together(self.now, self._policy)
+        for units, given in checked.pieces():
+            fresh = np.flatnonzero(self.change.numbers(units) < 0)
+            if room is not None:
+                fresh = fresh[: max(room - len(event), 0)]
+            if len(fresh):
+                event.add([units[row] for row in fresh], given.take(fresh), self._known())
+        self._together = event.decided() if len(event) else None
+
+    def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
+        known = self._known()
         if len(fresh) < len(units):
             units = [units[row] for row in fresh]
             given = given.take(fresh)
-        drawn = draws(self.now.spec.seed, self.now.name, units)
-        decided = decide(self.now, self._policy, self._state, given, drawn)
+        if self._together is None:
+            drawn = draws(self.now.spec.seed, self.now.name, units)
+            decided = decide(self.now, self._policy, known, given, drawn)
+        else:
+            rows = np.arange(self._new, self._new + len(units))
+            decided = self._together.decided.take(rows)
         chunk = UnitChunk(
             chunk=self._chunk,
             event=self.now.sequence + 1,
@@ -300,6 +337,8 @@ class Assigning:
             payload["draw"] = {
                 "from": self._drawing.fresh, "highest_lot": f"{self._drawing.limit:016x}",
             }  # fmt: skip
+        if self._limits is not None:
+            payload["limits"] = self._limits
         event = self.logbook.write(
             self.change,
             self.now,

@@ -10,8 +10,8 @@ import numpy as np
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
 from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
-from seqbatch.campaign.deciding.logged import logged
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated
 from seqbatch.campaign.deciding.tally import Tally, tally
@@ -23,6 +23,7 @@ from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRec
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.planning.replanning import Proposal
 
 #: Absent units that are kept together.
 PIECE = 65_536
@@ -67,6 +68,8 @@ class Closed:
         The error of testing after every wave so far where nothing differs and no rule was declared,
         instead of 5% (or the declared alpha); None with a rule, and after the first wave. It counts
         the first 12 waves and is larger after more.
+    proposal
+        Sizes for the waves to come, where the spec is adaptive and two waves or more are to come.
     notes
         What there is to say about the estimate.
     event, hash
@@ -90,6 +93,7 @@ class Closed:
     metrics: tuple[MetricRow, ...]
     stopping: LookTaken | None
     inflated: float | None
+    proposal: Proposal | None
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -115,6 +119,7 @@ class Closed:
             metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             inflated=payload.get("inflated"),
+            proposal=Proposal.of(found) if (found := payload.get("proposal")) else None,
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -260,12 +265,10 @@ class Closing:
         absent = self._keep_absent(gone)
         everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
         state = closed(learner, before, change, everyone)
-        stopping = None
-        if now.spec.stopping.rule != "none":
-            stopping = look(logged(change, learner, closing=True), change.events())
-        saved = StateRecord(
-            event=now.sequence + 1, wave=now.wave, content=pack_state(state), hash=""
-        )
+        stopping, kept = look(change, learner, change.events(), record)
+        ahead = proposed(learner, state)
+        content = pack_state(state, None if kept is None else kept.arrays)
+        saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
         saved = sealed(change.name, saved)
         change.add_state(saved)
         return self._logbook.write(
@@ -284,6 +287,7 @@ class Closing:
                 "late": late,
                 "stopping": None if stopping is None else stopping.plain(),
                 "inflated": inflated(now, waves=now.wave),
+                **({} if ahead is None else {"proposal": ahead.plain()}),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
                     *notes(learner, state),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seqbatch.campaign.deciding.possible import require_possible
 from seqbatch.campaign.design.limits import MOST_SUMS
+from seqbatch.campaign.design.masking import Key, masked
 from seqbatch.campaign.design.origin import proposed_for
 from seqbatch.campaign.design.sizes_and_policy import chosen_policy, wave_sizes
 from seqbatch.campaign.design.spec import Spec
@@ -16,6 +18,7 @@ from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.targets import require_target
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,14 @@ class Prepared:
         What its first event will say.
     state
         What the policy knows before the first unit.
+    key
+        Which code stands for which action, where the campaign is masked; it is not kept.
     """
 
     now: Situation
     payload: dict[str, Any]
     state: bytes
+    key: Key | None = None
 
 
 def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
@@ -60,8 +66,13 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
         payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
         if file := proposed_for(text):
             payload["file"] = file
-        now = begun(payload)
-        return Prepared(now=now, payload=payload, state=first_state(now))
+        now, key = begun(payload), None
+        if spec.masked:
+            # What was declared is checked as it is; what is kept speaks of codes.
+            coded, key = masked(spec)
+            payload |= {"spec": coded.model_dump(mode="json"), "key": key.fingerprint}
+            now = begun(payload)
+        return Prepared(now=now, payload=payload, state=first_state(now), key=key)
     except (InvalidSpecError, InvalidArgumentError) as error:
         raise quoting(error, part, text=text, name=name) from None
 
@@ -75,6 +86,7 @@ def begun(payload: dict[str, Any]) -> Situation:
     # The same fold as later, of the event that creation will write.
     now = situation([first])
     require_room(now)
+    require_possible(now)
     _require_distinct_columns(now)
     learning = now.spec.features.learning
     if learning and not now.made_policy().starts_blind:
@@ -137,8 +149,34 @@ def first_state(now: Situation) -> bytes:
         raise InvalidSpecError(f"policy {now.policy['kind']}: {error}") from None
 
 
-def create(store: Store, logbook: Logbook, prepared: Prepared) -> None:
-    """Keep a campaign whose spec was checked; its name must be free."""
+def create(
+    store: Store, logbook: Logbook, prepared: Prepared, *, key: str | Path | None = None
+) -> None:
+    """Keep a campaign whose spec was checked; its name must be free.
+
+    The key of a masked campaign is written first: a campaign without its key could never be read,
+    a key without its campaign is of no use and goes again.
+    """
+    if (made := prepared.key) is None:
+        if key is not None:
+            raise InvalidArgumentError("key", "left out: the campaign is not masked", key)
+        _keep(store, logbook, prepared)
+        return
+    if key is None:
+        raise InvalidArgumentError(
+            "key", "a file for the key of the masked campaign", "none",
+            "It says which code stands for which action, and is kept nowhere else.",
+        )  # fmt: skip
+    target = require_target(key, name="key", apart_from={"the store": store.files})
+    made.write(target)
+    try:
+        _keep(store, logbook, prepared)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
     now = prepared.now
     with store.create(now.name) as change:
         state = StateRecord(event=1, wave=0, content=prepared.state, hash="")

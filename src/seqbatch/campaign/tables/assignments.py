@@ -96,6 +96,8 @@ def assignments(
     waves: Integers,
     decided: Decided,
     names: list[str],
+    *,
+    masked: bool = False,
 ) -> pa.Table:
     """Return the assignments of some units as people get them.
 
@@ -107,6 +109,8 @@ def assignments(
         The ids, and what was decided for each in which wave.
     names
         The actions' names.
+    masked
+        Whether to leave out scores and probabilities, by which actions could be told apart.
     """
     rows = np.arange(len(units))
     answers: dict[str, Any] = {
@@ -115,6 +119,10 @@ def assignments(
             decided.actions.astype(np.int32), names
         ).dictionary_decode(),
         "wave": waves.astype(np.int32),
+    }
+    if masked:
+        return pa.table(answers)
+    answers |= {
         "score": decided.scores,
         "probability": decided.probabilities[rows, decided.actions],
         "randomised": decided.randomised,
@@ -124,8 +132,8 @@ def assignments(
     return pa.table(answers)
 
 
-def no_assignments(columns: Sequence[str], names: list[str]) -> pa.Table:
+def no_assignments(columns: Sequence[str], names: list[str], *, masked: bool = False) -> pa.Table:
     """Return the assignments of no units: the columns alone."""
     none = np.zeros(0, dtype=np.int64)
     decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
-    return assignments(columns, [], none, decided, names)
+    return assignments(columns, [], none, decided, names, masked=masked)

@@ -17,7 +17,9 @@ import pyarrow as pa
 from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import LARGEST_ENCODED
 from seqbatch.campaign.design.spec import Action, Spec
+from seqbatch.campaign.tables.beside import BesideColumn
 from seqbatch.campaign.tables.columns import Problems, texts
+from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.boolean import BooleanFeature
 from seqbatch.campaign.tables.features.categorical import HashedFeature, LevelsFeature
@@ -54,6 +56,10 @@ class Encoder:
         wave is assigned at random, and nothing depends on them.
     actions
         Each action's own features under a shared model; empty under one model per action.
+    beside
+        Columns that are kept for rules and strata; no part of a vector.
+    eligibility
+        Who may get which action; None where everybody may get everything.
     """
 
     unit: str
@@ -64,10 +70,20 @@ class Encoder:
     actions: tuple[Mapping[str, float], ...] = ()
     unit_columns: tuple[str, ...] = ()
     cluster: str | None = None
+    beside: tuple[BesideColumn, ...] = ()
+    eligibility: Eligibility | None = None
 
     @classmethod
-    def of(cls, spec: Spec, *, actions: Sequence[Action], learned: Learned | None) -> "Encoder":
-        """Return the encoder of a spec, for these actions."""
+    def of(
+        cls,
+        spec: Spec,
+        *,
+        actions: Sequence[Action],
+        learned: Learned | None,
+        given: Sequence[str] | None = None,
+    ) -> "Encoder":
+        """Return the encoder of a spec, for these actions, of which some may still be given."""
+        names = [action.name for action in actions] if given is None else given
         traits = tuple(action.features for action in actions)
         return cls(
             unit=spec.id_name,
@@ -78,6 +94,8 @@ class Encoder:
             other=spec.on_unseen_category == "other",
             learned=learned,
             actions=traits if spec.model == "shared" else (),
+            beside=tuple(BesideColumn(name, kind) for name, kind in spec.beside.items()),
+            eligibility=Eligibility.of(spec, names),
         )
 
     @property

@@ -87,6 +87,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             batch = _with_ids(batch, encoder, start, problems)
             ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
             given = _with_clusters(given, batch, encoder, start, problems)
+            given = _with_beside(given, batch, encoder, start, problems)
             _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
             _refuse_headers(batch, encoder, start, problems)
             # Python's own hash is salted, fast, and good enough to find candidates by.
@@ -120,7 +121,8 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
 def file_columns(encoder: Encoder) -> tuple[str, ...]:
     """Return the columns that are read from a file of units."""
     cluster = () if encoder.cluster is None else (encoder.cluster,)
-    return (*encoder.unit_columns, *cluster, *encoder.columns[1:])
+    beside = (column.name for column in encoder.beside)
+    return (*encoder.unit_columns, *cluster, *beside, *encoder.columns[1:])
 
 
 def _unspelled(encoder: Encoder) -> list[str]:
@@ -149,6 +151,20 @@ def _with_clusters(
     clusters, wrong = texts(batch.column(encoder.cluster))
     problems.add(start, encoder.cluster, wrong)
     return given.append_column(encoder.cluster, pa.array(clusters, type=pa.string()))
+
+
+def _with_beside(
+    given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
+) -> pa.Table:
+    """Keep the columns of rules and strata, and refuse units that may get nothing."""
+    before = len(problems.found)
+    for column in encoder.beside:
+        kept, wrong = column.read(batch.column(column.name))
+        problems.add(start, column.name, wrong)
+        given = given.append_column(column.name, kept)
+    if encoder.eligibility is not None and len(problems.found) == before:
+        problems.add(start, encoder.unit, encoder.eligibility.nothing(given))
+    return given
 
 
 def _refuse_unfit_ids(

@@ -60,7 +60,7 @@ class Asking:
 
     def shares(self, contrast: Contrast) -> tuple[float, ...]:
         """Return each wave's share of the variance, fixed in advance."""
-        return shares_of(contrast, self.summaries, self.waves)
+        return shares_of(contrast, self.summaries, self.waves, self.data.segment(contrast))
 
     def own(self, interval: Interval, about: str) -> Interval:
         """Return an interval in the reward's own sign, with names in place of numbers."""
@@ -107,16 +107,30 @@ class Asking:
     def _together(self) -> Sequence[Interval]:
         """Return lifts whose intervals cover together: by Dunnett, or Bonferroni."""
         others = range(1, len(self.names))
-        if all(wave.share is not None for wave in self.waves):
+        if all(wave.share is not None for wave in self.waves) and not self.data.restricted:
             return simultaneous_lifts(self.summaries, self.shares(Lift(1)), level=self.level)
         level = 1 - (1 - self.level) / len(others)
-        wide = [pool(self.summaries, Lift(a), self.shares(Lift(a)), level=level) for a in others]
+        wide = [self._pooled(Lift(a), level=level) for a in others]
         return [replace(one, level=self.level) for one in wide]
+
+    def _pooled(self, contrast: Contrast, *, level: float) -> Interval:
+        shares, segment = self.shares(contrast), self.data.segment(contrast)
+        return pool(self.summaries, contrast, shares, level=level, segment=segment)
+
+    def _among(self, contrast: Contrast) -> float:
+        """Return the share of units that a question is about: those that could get its actions."""
+        if (segment := self.data.segment(contrast)) is None:
+            return 1.0
+        asked = sum(
+            one.segments[segment].units for one in self.summaries if segment in one.segments
+        )
+        return asked / sum(one.overall.units for one in self.summaries)
 
     def _answer(self, place: int, contrast: Contrast, about: str) -> Answer:
         shares = self.shares(contrast)
-        pooled = pool(self.summaries, contrast, shares, level=self.level)
-        found = [estimate_wave(one, contrast) for one in self.summaries]
+        pooled = self._pooled(contrast, level=self.level)
+        segment = self.data.segment(contrast)
+        found = [estimate_wave(one, contrast, segment) for one in self.summaries]
         used = [(w, e) for w, e in zip(self.data.waves, found, strict=True) if e is not None]
         weights: dict[int, float] = {}
         if isinstance(pooled, Pooled):
@@ -136,6 +150,7 @@ class Asking:
                 )
                 for wave, one in used
             ),
+            among=self._among(contrast),
             same_p=pooled.same_p if isinstance(pooled, Pooled) else 1.0,
             by_size=self.sign * pooled.by_size if isinstance(pooled, Pooled) else float("nan"),
         )

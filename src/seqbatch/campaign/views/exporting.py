@@ -78,7 +78,9 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
         given = decoded(unpack(chunk.given))
         decided = widened(Decided.of(unpack(chunk.decided)), len(names))
         waves = np.full(chunk.count, chunk.wave)
-        table = assignments(now.spec.unit, given.column(0).to_pylist(), waves, decided, names)
+        table = assignments(
+            now.spec.unit, given.column(0).to_pylist(), waves, decided, names, masked=now.masked
+        )
         here = known.within(chunk.first, chunk.first + chunk.count)
         rows = here.numbers - chunk.first
         yield _beside(table, given, _outcomes(now, here, rows, decided.actions))
@@ -120,8 +122,10 @@ def _nobody(now: Situation) -> pa.Table:
     fields = [(name, part.kept) for name, part in encoder.parts.items()]
     if encoder.cluster is not None:
         fields.append((encoder.cluster, pa.string()))
+    fields += [(column.name, column.kept) for column in encoder.beside]
     given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
-    answers = no_assignments(now.spec.unit, [action.name for action in now.actions])
+    names = [action.name for action in now.actions]
+    answers = no_assignments(now.spec.unit, names, masked=now.masked)
     none = np.zeros(0, dtype=np.int64)
     known = Ledger.of((), parts=len(now.spec.parts))
     return _beside(answers, given, _outcomes(now, known, none, none))

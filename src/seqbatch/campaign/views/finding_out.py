@@ -19,6 +19,8 @@ from seqbatch.campaign.views.answers import Asking
 from seqbatch.campaign.views.findings import Findings, StoppingAnswer
 from seqbatch.campaign.views.findings_words import assumptions, notes
 from seqbatch.campaign.views.for_whom import declared_segments, drifts, next_rule, splits
+from seqbatch.campaign.views.guardrails import metric_rows
+from seqbatch.campaign.views.looked import allowing_for_looks
 from seqbatch.campaign.views.measure import Measure
 from seqbatch.campaign.views.quality import quality
 from seqbatch.core import arguments
@@ -38,6 +40,7 @@ def findings(
         now = current(reader) if at_event is None else situation(events)
         data = logged(reader, now, segments=now.spec.report.segments)
         basis = _basis(now, data, events, level)
+        basis["metrics"] = metric_rows(reader, now)
         if not basis["outcomes"]:
             return Findings(**basis)
         found = _answered(data, events, Findings(**basis), level)
@@ -48,7 +51,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
     """Return what is known of a campaign before anything is estimated."""
     names = [action.name for action in now.actions]
     ends = np.cumsum(now.units)
-    known = [data.known.within(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
+    known = [data.known.counts(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
              for w in data.waves]  # fmt: skip
     open_wave = now.wave if now.condition == "open" and now.units[now.wave - 1] else None
     return {
@@ -64,8 +67,8 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "skipped": now.skipped,
         "open_wave": open_wave,
         "units": sum(now.units[wave - 1] for wave in data.waves),
-        "outcomes": sum(map(len, known)),
-        "absent": sum(int(each.absent.sum()) for each in known),
+        "outcomes": sum(count for count, _ in known),
+        "absent": sum(absent for _, absent in known),
         "quality": quality(now, events),
         "stopping": _stopping(now, events),
     }
@@ -96,7 +99,7 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
     return replace(
         found,
         means=asking.means(),
-        lifts=asking.lifts(),
+        lifts=allowing_for_looks(asking, asking.lifts(), found.stopping),
         run=asking.run(),
         rule=next_rule(asking),
         segments=declared_segments(asking),
@@ -110,7 +113,7 @@ def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[tuple[WaveS
     place = {number: place for place, number in enumerate(data.order)}
     among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
     contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
-    partitions = [Declared(name) for name in data.segments]
+    partitions = [*(Declared(name) for name in data.segments), *data.partitions()]
     made = summarise(data.each_wave, contrasts=contrasts, partitions=partitions)
     if not _missing_by_features(made):
         return made, "by action"

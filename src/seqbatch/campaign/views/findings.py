@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
+from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.stopping import LookTaken
 from seqbatch.campaign.views.measure import Measure
 from seqbatch.campaign.views.quality import Quality
@@ -49,11 +50,15 @@ class Answer:
     interval
         Over all waves.
     together
-        Of a lift: the interval that covers together with those of all other actions.
+        Of a lift: the interval that covers together with those of all other actions, and at all
+        looks of the declared stopping rule.
     naive
         Of a lift: the difference in means that most tools print, which is not valid.
     waves
         The waves that could be used, each for itself.
+    among
+        The share of units that could get the action, and of a lift the control too: the answer is
+        about these alone.
     same_p, by_size
         The p-value of "the same in all waves", and the average by the waves' sizes, to be shown
         where that is small.
@@ -64,6 +69,7 @@ class Answer:
     waves: tuple[WaveAnswer, ...]
     together: Interval | None = None
     naive: Interval | None = None
+    among: float = 1.0
     same_p: float = 1.0
     by_size: float = float("nan")
 
@@ -216,6 +222,8 @@ class Findings:
         What the declared rule says.
     missing
         What missing outcomes were taken to depend on: "by action", or "by features" too.
+    metrics
+        What was measured besides the outcome, by action, and whether guardrails were kept.
     assumptions
         What was assumed, each with what would break it.
     notes
@@ -246,6 +254,7 @@ class Findings:
     splits: tuple[SplitAnswer, ...] = ()
     drift: tuple[DriftAnswer, ...] = ()
     missing: str = "by action"
+    metrics: tuple[MetricRow, ...] = ()
     all_equal: bool = False
     assumptions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -261,6 +270,11 @@ class Findings:
         sign = 1 if self.measure.direction == "max" else -1
         lifts = [lift for lift in self.lifts if lift.interval.known]
         return max(lifts, key=lambda lift: sign * lift.interval.estimate, default=None)
+
+    @property
+    def barred(self) -> frozenset[str]:
+        """The actions that violate a guardrail."""
+        return frozenset(row.action for row in self.metrics if row.passed is False)
 
     @property
     def sentences(self) -> tuple[str, ...]:

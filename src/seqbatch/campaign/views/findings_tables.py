@@ -8,25 +8,31 @@ from seqbatch.display import Table, number
 from seqbatch.inference import Interval
 
 if TYPE_CHECKING:
+    from seqbatch.campaign.deciding.stopping import ActionLook
     from seqbatch.campaign.views.findings import Findings
 
 
 def tables(found: "Findings") -> list[Table]:
     """Return all answers as tables; those without a row are left out."""
+    return [table for _, table in with_sections(found)]
+
+
+def with_sections(found: "Findings") -> list[tuple[str, Table]]:
+    """Return the same tables, each with the section of a report in which it stands."""
     made = [
-        _lifts(found),
-        _means(found),
-        _run(found),
-        _rule(found),
-        _segments(found),
-        _splits(found),
-        _waves(found),
-        _looks(found),
-        _drift(found),
-        _quality(found),
-        _naive(found),
+        ("outcomes", _lifts(found)),
+        ("outcomes", _means(found)),
+        ("value", _run(found)),
+        ("who", _rule(found)),
+        ("who", _segments(found)),
+        ("who", _splits(found)),
+        ("outcomes", _waves(found)),
+        ("stopping", _looks(found)),
+        ("quality", _drift(found)),
+        ("quality", _quality(found)),
+        ("methods", _naive(found)),
     ]
-    return [table for table in made if table.rows]
+    return [(section, table) for section, table in made if table.rows]
 
 
 def _columns(found: "Findings") -> tuple[str, str, str]:
@@ -34,16 +40,23 @@ def _columns(found: "Findings") -> tuple[str, str, str]:
 
 
 def _lifts(found: "Findings") -> Table:
-    several = len(found.lifts) > 1
+    looks = bool(found.stopping.looks)
+    wider = looks or len(found.lifts) > 1
     rows = []
     for lift in found.lifts:
         row = [lift.action, *found.measure.cells(lift.interval)]
-        if several and lift.together is not None:
+        if wider and lift.together is not None:
             row += found.measure.cells(lift.together)[1:]
         rows.append([*row, p_text(lift.interval.p_value)])
-    extra = ("all together from", "to together") if several else ()
+    extra = ("all together from", "to together") if wider else ()
+    columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
     title = f"What each action brings over {found.control}"
-    return Table(title, ("action", *_columns(found), *extra, "p"), rows, words=("action",))
+    if any(lift.among < 1 for lift in found.lifts):
+        # Lifts of different people are not to be compared with each other.
+        columns = (*columns, f"of all {found.measure.of}s")
+        shares = [percent(round(lift.among, 3)) for lift in found.lifts]
+        rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    return Table(title, columns, rows, words=("action",))
 
 
 def _means(found: "Findings") -> Table:
@@ -51,6 +64,8 @@ def _means(found: "Findings") -> Table:
         [mean.action, *found.measure.cells(mean.interval), len(mean.waves)] for mean in found.means
     ]
     title = "The mean outcome if everybody got it"
+    if any(mean.among < 1 for mean in found.means):
+        title = "The mean outcome if everybody who may get it did"
     return Table(title, ("action", *_columns(found), "waves"), rows, words=("action",))
 
 
@@ -65,8 +80,8 @@ def _run(found: "Findings") -> Table:
 def _rule(found: "Findings") -> Table:
     if found.rule is None:
         return Table("", (), [])
-    rows = [[name, percent(round(share, 3))] for name, share in found.rule.shares.items()]
-    title = f"The rule to run next ({found.rule.supported:.1%} of units support it)"
+    rows = [[name, f"{share:.1%}"] for name, share in found.rule.shares.items()]
+    title = f"The rule to run next ({found.rule.supported:.1%} of units had a chance of it)"
     return Table(title, ("action", "share of units"), rows, words=("action",))
 
 
@@ -122,21 +137,39 @@ def _waves(found: "Findings") -> Table:
 
 def _looks(found: "Findings") -> Table:
     rows = [
-        [look.wave, one.action, f"{one.information:.0%}", number(one.statistic, 3),
-         "" if one.boundary is None else number(one.boundary, 4),
-         "" if one.futility is None else number(one.futility, 4), look.verdict]
+        [look.wave, one.action, f"{one.information:.0%}", f"{one.statistic:.3f}",
+         "" if one.boundary is None else f"{one.boundary:.3f}",
+         "" if one.futility is None else f"{one.futility:.3f}", *_ends(found, one), look.verdict]
         for look in found.stopping.looks
         for one in look.actions
     ]  # fmt: skip
-    columns = ("wave", "action", "information", "statistic", "boundary", "futility", "rule says")
+    columns = ("wave", "action", "information", "statistic", "boundary", "futility",
+               "repeated from", "to", "rule says")  # fmt: skip
     title = f"Looks ({found.stopping.rule}, alpha {found.stopping.alpha:g} in all)"
     return Table(title, columns, rows, words=("action", "rule says"), keys=2)
 
 
+def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
+    """Return a look's repeated interval, empty where it has no bounds."""
+    if one.low is None or one.high is None or not one.boundary:
+        return "", ""
+    error = (one.high - one.low) / 2 / one.boundary
+    low, high = (found.measure.number(end, error, digits=2) for end in (one.low, one.high))
+    return low, high
+
+
 def _drift(found: "Findings") -> Table:
-    rows = [[one.about, number(one.statistic, 3), p_text(one.p)] for one in found.drift]
-    return Table("The same in all waves?", ("about", "statistic", "p (Holm)"), rows,
-                 words=("about",))  # fmt: skip
+    rows = [
+        [one.about, *_statistic(one.kind, number(one.statistic, 3)), p_text(one.p)]
+        for one in found.drift
+    ]
+    columns = ("about", "chi-square", "largest shift (sd)", "p (Holm)")
+    return Table("The same in all waves?", columns, rows, words=("about",))
+
+
+def _statistic(kind: str, text: str) -> tuple[str, str]:
+    """Return a statistic in the column of its kind: of outcomes, or of features."""
+    return ("", text) if kind == "feature" else (text, "")
 
 
 def _quality(found: "Findings") -> Table:

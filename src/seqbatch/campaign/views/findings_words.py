@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING
 from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.views.measure import percent
+from seqbatch.campaign.views.recommending import (
+    around,
+    clear,
+    expected,
+    for_everybody,
+    given_shares,
+)
+from seqbatch.campaign.views.words import violations, wave_list
 from seqbatch.display import cell, counted
 from seqbatch.inference import Interval
 from seqbatch.inference.pooling import ENOUGH
@@ -25,7 +33,7 @@ def sentences(found: "Findings") -> tuple[str, ...]:
         return (EQUAL,)
     said = [_headline(found)]
     said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
-    said += [*_rule(found), *_stopping(found)]
+    said += [*violations(found.metrics), *_rule(found), *_stopping(found)]
     return tuple(said)
 
 
@@ -34,8 +42,7 @@ def _headline(found: "Findings") -> str:
     best = found.best
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
-    around = best.together if best.together is not None and best.together.known else best.interval
-    lead = compared(found, best.action, around)
+    lead = compared(found, best.action, around(best)) + among(found, best)
     run = found.run
     if run is None or not run.over_random.known:
         return f"{lead}."
@@ -46,36 +53,43 @@ def _headline(found: "Findings") -> str:
     return f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment."
 
 
-def compared(found: "Findings", action: str, around: Interval) -> str:
+def compared(found: "Findings", action: str, interval: Interval) -> str:
     """Say what an action brings over the control, without a full stop."""
-    measure, count = found.measure, len(found.lifts)
-    how = ", both comparisons together" if count == 2 else f", all {count} comparisons together"
-    how = how if count > 1 else ""
-    said = f"{measure.amount(around.estimate, around.error)} than {found.control}"
-    inside = f"({measure.between(around)}{how})"
-    if clear(around):
+    measure = found.measure
+    said = f"{measure.amount(interval.estimate, interval.error)} than {found.control}"
+    inside = f"({measure.between(interval)}{_together(found)})"
+    if clear(interval):
         return f"{action} brings {said} {inside}"
     return f"It is not clear whether {action} differs from {found.control}: {said} {inside}"
 
 
-def clear(interval: Interval) -> bool:
-    """Whether an interval lies on one side of 0."""
-    return interval.known and (interval.low > 0 or interval.high < 0)
+def _together(found: "Findings") -> str:
+    """Say with what a lift's interval holds together."""
+    count = len(found.lifts)
+    several = "both comparisons" if count == 2 else f"all {count} comparisons"
+    holds = [*([several] if count > 1 else []), *(["all looks"] if found.stopping.looks else [])]
+    return f", {' and '.join(holds)} together" if holds else ""
 
 
 def _gain(found: "Findings", gain: Interval) -> str:
     measure = found.measure
     size = measure.number(abs(gain.estimate), gain.error)
-    more = "more" if gain.estimate >= 0 else "fewer" if measure.binary else "less"
     sure = "" if clear(gain) else f" ({measure.between(gain)})"
-    return f"{size} {more}{sure}"
+    return f"{size} {measure.way(gain.estimate)}{sure}"
 
 
 def _also(found: "Findings", lift: "Answer") -> str:
-    around = lift.together if lift.together is not None else lift.interval
     if not lift.interval.known:
         return f"{lift.action} cannot be compared: {lift.interval.note}"
-    return f"{compared(found, lift.action, around)}."
+    return f"{compared(found, lift.action, around(lift))}{among(found, lift)}."
+
+
+def among(found: "Findings", lift: "Answer") -> str:
+    """Say of whom a lift is, where that is not everybody."""
+    if lift.among == 1:
+        return ""
+    who = f"the {percent(round(lift.among, 3))} of {found.measure.of}s who may get both"
+    return f", among {who}"
 
 
 def _rule(found: "Findings") -> list[str]:
@@ -85,16 +99,14 @@ def _rule(found: "Findings") -> list[str]:
         return []
     if not rule.gain.known:
         return [f"No rule to run next can be judged. {rule.gain.note}"]
-    given = [
-        f"{name} to {percent(round(share, 2))} of {found.measure.of}s"
-        for name, share in rule.shares.items()
-        if share >= 0.005
-    ]
-    gain = found.measure.amount(rule.gain.estimate, rule.gain.error)
-    return [
-        f"To run next, by all data: {', '.join(given)}; that is expected to bring {gain} than "
-        f"{found.control} for everybody ({found.measure.between(rule.gain)}, approximate)."
-    ]
+    shares = given_shares(found)
+    given = ", ".join(f"{name} to {percent(share)} of {found.measure.of}s"
+                      for name, share in shares.items())  # fmt: skip
+    # What one action brings for everybody is known better from all waves, and was said.
+    one = for_everybody(found)
+    brings = f"; that {expected(found)}" if one is None else "."
+    barred = " Guardrails have no part in this." if found.barred & shares.keys() else ""
+    return [f"To run next, by all data: {given}{brings}{barred}"]
 
 
 def _stopping(found: "Findings") -> list[str]:
@@ -130,16 +142,15 @@ def _about_waves(found: "Findings") -> Iterable[str]:
     if found.open_wave is not None:
         yield _open(found.open_wave)
     if found.skipped:
-        waves = ", ".join(map(str, found.skipped))
-        yield f"Nothing is learned from wave {waves}, as was said when it was closed."
+        yield f"Nothing is learned from {wave_list(found.skipped)}, as was said at the closing."
     if found.absent:
         yield f"{found.absent:,} units without a row count as declared."
     thin = sorted({one.wave for mean in found.means for one in mean.waves
                    if one.effective < ENOUGH})  # fmt: skip
     if thin:
         yield (
-            f"Fewer than {ENOUGH} effective outcomes of some action in wave "
-            f"{', '.join(map(str, thin))}: for so few it has not been shown that intervals cover."
+            f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: for so "
+            "few it has not been shown that intervals cover."
         )
     late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
     if late:
@@ -199,10 +210,10 @@ def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...
         ),
     ]
     if gone:
-        by = "features and action" if found.missing == "by features" else "action"
+        by = "features and action" if found.missing == "by features" else "the action"
         told.append(
             (
-                f"{gone:,} outcomes are missing, by {by} alone.",
+                f"Which {gone:,} outcomes are missing depends on {by} alone.",
                 "Units that stay silent because of their outcome.",
             )
         )

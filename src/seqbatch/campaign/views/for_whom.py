@@ -124,6 +124,7 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
         labels=columns.names,
         level=asking.level,
         missing=missing,
+        fitted=asking.summaries,
     )
     about = asking.lift_name(place)
     return tuple(

@@ -67,21 +67,40 @@ class Measure:
     def amount(self, value: float, error: float) -> str:
         """Return how much more or less: "6.8 more visits per 100 customers"."""
         size = self.number(abs(value), error)
-        more = "more" if value >= 0 else "fewer" if self.binary else "less"
+        more = self.way(value)
         if self.unit is None:
             return f"{size} {more} per {self.per} ({self.reward})"
         said = f"{more} {self.unit}" if self.binary else f"{self.unit} {more}"
         return f"{size} {said} per {self.per}"
 
     def between(self, interval: Interval) -> str:
-        """Return an interval as it is said: "95% interval 5.1 to 8.5".
+        """Return an interval as it is said after an amount: "95% interval 5.1 to 8.5".
 
-        Ends on both sides of 0 are told apart in words where the amount before is without a sign.
+        The amount before is without a sign, and so are the ends; where 0 is between them, they are
+        told apart in words: "95% interval 1.2 fewer to 8.1 more".
         """
         side = -1 if interval.estimate < 0 else 1
         ends = sorted((side * interval.low, side * interval.high))
-        low, high = (self.number(end, interval.error) for end in ends)
+        if ends[0] >= 0:
+            low, high = (self.number(end, interval.error) for end in ends)
+            return f"{percent(interval.level)} interval {low} to {high}"
+        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"
+
+    def _size(self, end: float, error: float) -> str:
+        """Return an end on one side of 0 without its sign, and not rounded to 0."""
+        sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
+        return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
+
+    def signed(self, interval: Interval) -> str:
+        """Return a number with its interval and their signs: "-1.6 (95% interval -3.0 to -0.1)"."""
+        values = (interval.estimate, interval.low, interval.high)
+        one, low, high = (self.number(value, interval.error) for value in values)
+        return f"{one} ({percent(interval.level)} interval {low} to {high})"
+
+    def way(self, value: float) -> str:
+        """Return what a difference of this sign is called: more, fewer or less."""
+        return "more" if value >= 0 else "fewer" if self.binary else "less"
 
     def cells(self, interval: Interval) -> tuple[str, str, str]:
         """Return estimate, low and high as a table shows them, with two digits of the error."""

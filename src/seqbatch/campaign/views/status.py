@@ -14,7 +14,9 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.views.limits import LimitRow, limit_rows, worth
 from seqbatch.display import Table, shown
+from seqbatch.planning.replanning import Proposal
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
@@ -50,7 +52,8 @@ class ActionRow:
     outcome was seen, and where `least`, the smallest probability of the action for any unit of the
     wave, is 0: nothing tells what the action would do for a unit that could not get it.
     `difference` is the weighted mean less the control's. No interval is drawn around either: those
-    that hold after adaptive waves are in a campaign's findings.
+    that hold after adaptive waves are in a campaign's findings. `least` is None while a campaign is
+    masked.
     """
 
     wave: int
@@ -60,7 +63,7 @@ class ActionRow:
     outcomes: int
     mean: float | None
     weighted: float | None
-    least: float
+    least: float | None
     difference: float | None = None
     absent: int = 0
 
@@ -90,6 +93,10 @@ class Status:
         Metrics by action over all waves, with their guardrails.
     clipped
         How many values of each column were moved to a bound so far.
+    limits, worth
+        What is used of capacities and the budget; and what one more of what is short is worth.
+    proposal
+        The sizes that closing the last wave proposed, while they can still be adopted.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -116,6 +123,9 @@ class Status:
     absent_value: float | None = None
     metrics: tuple[MetricRow, ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
+    limits: tuple[LimitRow, ...] = ()
+    worth: tuple[str, ...] = ()
+    proposal: Proposal | None = None
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -182,7 +192,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         for row in compared(sums[number].rows(now, number), now.spec.control)
     )
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
-    if any(row.outcomes + row.absent and not row.least for row in actions):
+    if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
     return Status(
         name=now.name,
@@ -212,6 +222,9 @@ def _status(reader: Reader, now: Situation) -> Status:
         unit=reward.unit,
         absent_value=now.absent,
         metrics=metrics.rows([action.name for action in now.actions]),
+        limits=limit_rows(now),
+        worth=tuple(worth(now, now.prices or None)),
+        proposal=None if now.proposal is None else Proposal.of(now.proposal),
     )
 
 
@@ -282,7 +295,7 @@ class _Sums:
                 outcomes=int(self._outcomes[place] - self._absent[place]),
                 mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
                 weighted=float(weighted[place]) if known[place] else None,
-                least=float(self._least[place]),
+                least=None if now.masked else float(self._least[place]),
                 absent=int(self._absent[place]),
             )
             for place, action in enumerate(now.actions)

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.absence import absentees
+from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws, lots
 from seqbatch.campaign.deciding.learning import News, closed, relearned
+from seqbatch.campaign.design.masking import Key
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import Ledger, counting
@@ -37,6 +39,7 @@ from seqbatch.campaign.record.store import (
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
+from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
@@ -101,6 +104,30 @@ def _tombstones(store: Store) -> list[Finding]:
     return found
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """A chunk whose event is not over: its units are decided on together with the others."""
+
+    event: int
+    units: list[str]
+    given: Any
+    stored: Decided
+    known: Any
+
+
+def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
+    """Say whether two accounts of prices agree, but for rounding."""
+    prices, others = ({**each["prices"], "": each["budget_price"] or 0.0} for each in (one, two))
+    return (
+        one["prices_in"] == two["prices_in"]
+        and prices.keys() == others.keys()
+        and all(
+            abs(price - others[name]) <= ROUNDING * max(1.0, abs(price))
+            for name, price in prices.items()
+        )
+    )
+
+
 class _Verifying:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -117,6 +144,8 @@ class _Verifying:
         # The events that came with a new state, and the state after one of them.
         self._turns = [e.sequence for e in self._events if e.kind in ("create", "close", "amend")]
         self._state: tuple[int, Any] | None = None
+        # The units of one event that are decided on together.
+        self._together: list[_Waiting] = []
         # The highest lot of every event that drew its units.
         self._drawn: dict[int, int] = {}
 
@@ -191,9 +220,20 @@ class _Verifying:
             named = spec.get("name") if isinstance(spec, dict) else None
             if named != self._reader.name:
                 self._find(1, "name", f"the store says {self._reader.name!r}, the event {named!r}")
+        self._keys()
         fold = self._reader.fold()
         if fold is not None and fold.event > len(self._events):
             self._find(fold.event, "event", "there was such an event, and it is missing")
+
+    def _keys(self) -> None:
+        """Compare the key that a masked campaign was unmasked with to its fingerprint."""
+        for event in self._events:
+            if event.kind != "unmask":
+                continue
+            said = event.payload
+            key = Key(self._reader.name, said["codes"], said["control"], said["salt"])
+            if key.fingerprint != self._events[0].payload.get("key"):
+                self._find(event.sequence, "key", "is not the one that was made at create")
 
     def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
         """Check a record's hash, and that it belongs to an event."""
@@ -251,7 +291,10 @@ class _Verifying:
             if chunk.first != self._units:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
             self._units = chunk.first + chunk.count
+            if self._together and self._together[0].event != chunk.event:
+                self._guard(chunk.event, place, self._replay_together)
             self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
+        self._guard(0, "unit chunks", self._replay_together)
 
     def _replay(self, chunk: UnitChunk) -> None:
         """Look the units of a chunk up in the index, and decide again for them."""
@@ -275,9 +318,33 @@ class _Verifying:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units)
-        if (known := self._known(now)) is not None:
+        if (known := self._known(now)) is None:
+            return
+        if now.spec.balanced:
+            self._together.append(_Waiting(chunk.event, units, given, stored, known))
+        else:
             again = decide(now, now.made_policy(), known, given, drawn)
-            self._compare(chunk, now, units, stored, again)
+            self._compare(chunk.event, now, units, stored, again)
+
+    def _replay_together(self) -> None:
+        """Decide again for the units of one event that were decided on together."""
+        waiting, self._together = self._together, []
+        if not waiting:
+            return
+        now = self._after(waiting[0].event - 1)
+        event = Together(now, now.made_policy())
+        for piece in waiting:
+            event.add(piece.units, piece.given, piece.known)
+        logged = np.concatenate([piece.stored.probabilities for piece in waiting])
+        again, start = event.decided(np.ascontiguousarray(logged[:, list(now.active)])), 0
+        for piece in waiting:
+            rows = np.arange(start, start + len(piece.units))
+            self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
+            start += len(piece.units)
+        said = self._events[piece.event - 1].payload.get("limits")
+        if said is not None and again.prices is not None and not _same(said, again.plain(now)):
+            problem = f"a replay gives the prices {again.plain(now)}, stored is {said}"
+            self._find(piece.event, "limits", problem)
 
     def _known(self, now: Situation) -> Any:
         """Return what the policy knew, None where it is not on record.
@@ -310,7 +377,7 @@ class _Verifying:
                 self._find(event, "lots", problem)
 
     def _compare(
-        self, chunk: UnitChunk, now: Situation, units: list[str], stored: Decided, again: Decided
+        self, event: int, now: Situation, units: list[str], stored: Decided, again: Decided
     ) -> None:
         differs = (
             (again.actions != stored.actions)
@@ -332,7 +399,7 @@ class _Verifying:
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
                 f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
-            self._find(chunk.event, f"unit {units[row]!r}", problem)
+            self._find(event, f"unit {units[row]!r}", problem)
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""
@@ -346,7 +413,10 @@ class _Verifying:
             self._find(event.sequence, "state", "is missing")
             return
         # Before first, then after: what is asked for in order is not folded twice.
-        state = self._closed(event) if event.kind == "close" else None
+        state = self._closed(event, stored) if event.kind == "close" else None
+        before = self._after(event.sequence - 1) if event.kind == "amend" else None
+        if before and (problem := wrong_adoption(before, self._events, event)):
+            self._find(event.sequence, "adopted proposal", problem)
         now = self._after(event.sequence)
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
@@ -360,7 +430,7 @@ class _Verifying:
             self._find(event.sequence, f"state after wave {stored.wave}",
                        "learning the stored rows again gives other numbers")  # fmt: skip
 
-    def _closed(self, event: Event) -> Any:
+    def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._after(event.sequence - 1)
         if now.wave == 1:
             chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
@@ -379,7 +449,7 @@ class _Verifying:
         after = self._after(event.sequence)
         learner = replace(now, learned=after.learned, skipped=after.skipped)
         events = self._events[: event.sequence - 1]
-        if problem := wrong_look(self._reader, learner, events, event):
+        if problem := wrong_look(self._reader, learner, events, event, (before, stored)):
             self._find(event.sequence, "stopping", problem)
         news = News.since(self._reader, now, before.event)
         skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
@@ -390,4 +460,7 @@ class _Verifying:
             problem = f"the times of events give {gone.waiting}, not {after.waiting}"
             self._find(event.sequence, "waiting assignments", problem)
         news = news.counting(gone.ledger(event.sequence, parts=0))
-        return closed(learner, unpack_state(before.content, now), self._reader, news)
+        state = closed(learner, unpack_state(before.content, now), self._reader, news)
+        if problem := wrong_proposal(learner, state, event):
+            self._find(event.sequence, "proposal", problem)
+        return state

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.proposal_words import proposal_text
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.limits import limits_table
 from seqbatch.campaign.views.policy_words import plainly
-from seqbatch.display import Table, alike, cell, counted
+from seqbatch.display import Table, alike, cell, counted, number
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ def tables(status: "Status") -> list[Table]:
         keys=2,
     )
     metrics = [metrics_table(status.metrics)] if status.metrics else []
-    return [waves, assigned, _observed(status, named), *metrics]
+    limits = [limits_table(status.limits)] if status.limits else []
+    return [waves, assigned, *limits, _observed(status, named), *metrics]
 
 
 def metrics_table(metrics: Sequence[MetricRow]) -> Table:
@@ -126,10 +129,27 @@ def violations(metrics: Sequence[MetricRow]) -> list[str]:
     """Say which guardrails were violated, one line each."""
     return [
         f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
-        f"{measured(cell(row.mean), row.unit)}; {_wanted(row)} is wanted."
+        f"{measured(_mean(row), row.unit)}; {_wanted(row)} is wanted."
         for row in metrics
         if row.passed is False
     ]
+
+
+def _mean(row: MetricRow) -> str:
+    """Return a mean with few digits, but enough to tell it from its guardrail."""
+    mean, bound = row.mean or 0.0, row.guardrail or 0.0
+    few = number(mean, 3)
+    return few if few != number(bound, 3) else cell(mean)
+
+
+def wave_list(waves: Sequence[int]) -> str:
+    """Return waves as they are listed.
+
+    >>> wave_list([2]), wave_list([1, 2, 3])
+    ('wave 2', 'waves 1, 2 and 3')
+    """
+    *first, last = map(str, waves)
+    return f"waves {', '.join(first)} and {last}" if first else f"wave {last}"
 
 
 def measured(text: str, unit: str | None) -> str:
@@ -182,6 +202,8 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
 def remarks(status: "Status") -> list[str]:
     """Return what stands below the tables: rows that are held, notes, and the state's hash."""
     said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    if status.proposal is not None:
+        said.append(proposal_text(status.proposal, status.unit))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
         told = absences(recorded, absent, status.absent_value, status.unit)
@@ -192,6 +214,7 @@ def remarks(status: "Status") -> list[str]:
             "Held rows so far (resubmitted rows count again): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
+    said[:0] = status.worth
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
     if status.policy.get("first") == "uniform" and status.actions:

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+    from seqbatch.core.kernels.systems import solve_positive
+    from seqbatch.core.kernels.tilting import (
+        movable,
+        move,
+        near_ties,
+        tilt,
+        tilted,
+        whole_sums,
+    )
 
 __all__ = [
     "REFRESH",
@@ -29,17 +39,36 @@ __all__ = [
     "factorise",
     "means",
     "means_and_widths",
+    "movable",
+    "move",
+    "near_ties",
     "pass_stage",
     "replay_online_ucb",
     "replay_stages",
     "replay_ucb",
     "ridge_cells",
+    "round_table",
     "signed_counts",
     "solve",
+    "solve_positive",
     "split_cells",
+    "tilt",
+    "tilted",
+    "whole_parts",
+    "whole_sums",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "scoring")
+FILES = (
+    "batches",
+    "cells",
+    "online",
+    "points",
+    "regression",
+    "rounding",
+    "scoring",
+    "systems",
+    "tilting",
+)
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

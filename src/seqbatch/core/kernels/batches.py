@@ -10,11 +10,18 @@ from seqbatch.core.kernels.scoring import means_and_widths
 
 
 @njit(**OPTIONS)
-def winner(scores: Floats, draw: float, random_ties: bool) -> int:
-    """Return the lowest of the highest scores, or the one on which the draw falls."""
-    best, tied = 0, 1
-    for action in range(1, scores.shape[0]):
-        if scores[action] > scores[best]:
+def winner(
+    scores: Floats, draw: float, random_ties: bool, eligible: Bools | None, unit: int
+) -> int:
+    """Return the lowest of the highest scores, or the one on which the draw falls.
+
+    Among the actions that row `unit` of eligible allows; None allows all, and is compiled apart.
+    """
+    best, tied = -1, 1
+    for action in range(scores.shape[0]):
+        if eligible is not None and not eligible[unit, action]:
+            continue
+        if best < 0 or scores[action] > scores[best]:
             best, tied = action, 1
         elif scores[action] == scores[best]:
             tied += 1
@@ -23,11 +30,30 @@ def winner(scores: Floats, draw: float, random_ties: bool) -> int:
     # A draw is below 1, but its product with a count may still round up to the count.
     skip = min(int(draw * tied), tied - 1)
     for action in range(best, scores.shape[0]):
+        if eligible is not None and not eligible[unit, action]:
+            continue
         if scores[action] == scores[best]:
             if skip == 0:
                 return action
             skip -= 1
     return best
+
+
+@njit(**OPTIONS)
+def any_action(columns: int, draw: float, eligible: Bools | None, unit: int) -> int:
+    """Return the action, of those that row `unit` of eligible allows, on which the draw falls."""
+    if eligible is None:
+        return min(int(draw * columns), columns - 1)
+    allowed = 0
+    for action in range(columns):
+        allowed += eligible[unit, action]
+    skip = min(int(draw * allowed), allowed - 1)
+    for action in range(columns):
+        if eligible[unit, action]:
+            if skip == 0:
+                return action
+            skip -= 1
+    return 0
 
 
 @njit(**OPTIONS)
@@ -40,6 +66,7 @@ def replay_ucb(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    eligible: Bools | None,
     gram: Floats,
     moment: Floats,
     squares: Floats,
@@ -69,9 +96,9 @@ def replay_ucb(
         for i in range(size):
             for a in range(columns):
                 scores[a] = means[i, a] + gamma * widths[i, a]
-            action = winner(scores, draws[start + i], random_ties)
+            action = winner(scores, draws[start + i], random_ties, eligible, start + i)
             if random_first and start == 0:
-                action = min(int(draws[i] * columns), columns - 1)
+                action = any_action(columns, draws[i], eligible, i)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             # Rows and models are one or K, whatever the layout; min takes the only one, or the own.
@@ -149,6 +176,7 @@ def replay_stages(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    eligible: Bools | None,
     gram: Floats,
     moment: Floats,
     squares: Floats,
@@ -184,6 +212,8 @@ def replay_stages(
             units[i] = i
             waiting[i] = rows[start + i]
             candidates[i] = True
+            if eligible is not None:
+                candidates[i] = eligible[start + i]
         for stage in range(number):
             first, last = stage * models, (stage + 1) * models
             means_and_widths(
@@ -212,9 +242,9 @@ def replay_stages(
                 candidates[i] = candidates[again[i]]
         stale[:] = False
         for i in range(size):
-            action = winner(criterion[i], draws[start + i], random_ties)
+            action = winner(criterion[i], draws[start + i], random_ties, eligible, start + i)
             if random_first and start == 0:
-                action = min(int(draws[i] * columns), columns - 1)
+                action = any_action(columns, draws[i], eligible, i)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]

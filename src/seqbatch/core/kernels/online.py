@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.batches import winner
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.kernels.batches import any_action, winner
 from seqbatch.core.kernels.compiling import OPTIONS
 from seqbatch.core.kernels.regression import factorise, solve
 
@@ -115,6 +115,7 @@ def replay_online_ucb(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    eligible: Bools | None,
     gram: Floats,
     moment: Floats,
     squares: Floats,
@@ -152,9 +153,9 @@ def replay_online_ucb(
                 mean += beta[i] * x[i]
             predicted[a] = mean
             scores[a] = mean + gamma * np.sqrt(square)
-        action = winner(scores, draws[t], random_ties)
+        action = winner(scores, draws[t], random_ties, eligible, t)
         if random_first and t == 0:
-            action = min(int(draws[t] * columns), columns - 1)
+            action = any_action(columns, draws[t], eligible, t)
         actions[t] = action
         model, reward = min(action, models - 1), table[t, action]
         x, z, matrix = rows[t, min(action, rows.shape[1] - 1)], images[action], root[model]

@@ -9,7 +9,7 @@ BLAS threads. A triangular root needs half the products of a full matrix, which 
 import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import Bytes, Floats
+from seqbatch.core.arrays import Bools, Bytes, Floats
 from seqbatch.core.kernels.compiling import OPTIONS
 
 # Units scored together: with 64 features a tile takes 32 kB, about the innermost cache.
@@ -154,10 +154,13 @@ def means(rows: Floats, theta: Floats, out: Floats) -> None:
 
 
 @njit(**OPTIONS)
-def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) -> None:
+def best_shares(
+    rows: Floats, thetas: Floats, split_ties: bool, eligible: Bools | None, shares: Floats
+) -> None:
     """Fill, for each unit and action, the share of parameters under which the action is best.
 
-    thetas is (samples, models, dim). Among equal actions the lowest counts, or each in part.
+    thetas is (samples, models, dim). The best of the unit's eligible actions, of all where eligible
+    is None; among equals the lowest counts, or each in part.
     """
     units, slots, dim = rows.shape
     samples, models = thetas.shape[0], thetas.shape[1]
@@ -174,6 +177,10 @@ def best_shares(rows: Floats, thetas: Floats, split_ties: bool, shares: Floats) 
             for a in range(columns):
                 tile, theta = tiles[min(a, slots - 1)], thetas[sample, min(a, models - 1)]
                 _mean(tile, theta, lanes, means[a])
+                if eligible is not None:
+                    for lane in range(stop - start):
+                        if not eligible[start + lane, a]:
+                            means[a, lane] = -np.inf
             for lane in range(lanes):
                 top[lane] = means[0, lane]
                 left[lane] = 0.0 if split_ties else 1.0

@@ -24,6 +24,8 @@ class Conduct:
         The share of outcomes that never come; which ones is independent of all else.
     delay
         How many batches late outcomes are: those of batch m are first used in batch m + 1 + delay.
+    explored
+        At least this share of the first batch that outcomes are known for gets a random action.
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Conduct:
     actions: int = 1
     missing: float = 0.0
     delay: int = 0
+    explored: float = 0.0
 
     @property
     def chance(self) -> float:
@@ -58,8 +61,9 @@ class Conduct:
             Whether outcomes are known before the first one.
         """
         shares = np.full(batches, self.chance)
-        if not informed:
-            shares[: 1 + self.delay] = 1.0
+        start = 0 if informed else 1 + self.delay
+        shares[:start] = 1.0
+        shares[start : start + 1] = max(self.chance, self.explored)
         return shares
 
     def known(self, sizes: Sequence[int]) -> list[float]:

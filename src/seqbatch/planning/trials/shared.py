@@ -45,9 +45,11 @@ class SharedEnsemble:
     conduct
         What happens beside the policy's own choices.
     gain
-        The mean regret of a random action, where it is known exactly.
+        What each stratum adds to the mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
+    strata
+        The scenarios that the trials are of, by number, one trial after the other, over and over.
 
     Examples
     --------
@@ -64,8 +66,9 @@ class SharedEnsemble:
     draws: Draws
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
-    gain: float | None = None
+    gain: Floats | float | None = None
     weight: Floats | float = 1.0
+    strata: tuple[int, ...] = (0,)
 
     @property
     def trials(self) -> int:
@@ -119,7 +122,7 @@ class SharedEnsemble:
     ) -> tuple[Floats, Floats | float]:
         """Return roots of the grams of units assigned by chance, and how much each trial counts."""
         trials, dim = self.theta.shape
-        below = self.draws.normals(BELOW + apart, batch, (trials, dim, dim))
+        below = self.draws.below(BELOW + apart, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
         if not first:
             return wishart_factors(below, diagonal, count), 1.0
@@ -140,7 +143,7 @@ class SharedEnsemble:
     def _factors(self, batch: int, size: int, v: Floats) -> Floats:
         """Return F with F F' the gram of `size` vectors chosen along v, shape (trials, d, d)."""
         trials, dim = self.theta.shape
-        below = self.draws.normals(BELOW, batch, (trials, dim, dim))
+        below = self.draws.below(BELOW, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL, batch, (trials, dim))
         framed = np.zeros((trials, dim, dim))
         framed[:, 0, 0] = self._lengths(batch, size)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from seqbatch.campaign.deciding.stopping import POWER
 from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.measure import percent
@@ -26,7 +27,11 @@ MOST_EVENTS = 60
 def planned_and_done(of: Material) -> Section:
     """Return what was planned, and what happened wave by wave."""
     parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
-    changes = [_told(event) for event in of.events if event.kind in ("amend", "abort", "continue")]
+    changes = [
+        _told(event)
+        for event in of.events
+        if event.kind in ("amend", "abort", "continue", "unmask")
+    ]
     changes += [
         f"Wave {event.payload['wave']} was closed with a reason: {event.why}"
         for event in of.events
@@ -66,8 +71,10 @@ def _planned(of: Material) -> Iterator[str]:
     yield (
         "No rule for stopping early was declared."
         if rule.rule == "none"
-        else f"Rule for stopping early: {rule.rule}, with an error of {percent(rule.alpha)} in all."
-    )
+        else f"Rule for stopping early: {rule.rule}, with an error of {percent(rule.alpha)} in all"
+        + (f"; for futility, too, by bounds for a power of {percent(POWER)}." if rule.futility
+           else ".")
+    )  # fmt: skip
 
 
 def _waves(of: Material) -> Table:
@@ -110,7 +117,12 @@ def _state(of: Material, wave: int, closed: bool) -> str:
 
 def _told(event: Event) -> str:
     done = what_was_done(event)
-    what = {"amend": "amended", "abort": "ended early", "continue": "went on against the rule"}
+    what = {
+        "amend": "amended",
+        "abort": "ended early",
+        "continue": "went on against the rule",
+        "unmask": "unmasked",
+    }
     return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
 
 
@@ -124,7 +136,7 @@ def allocation(of: Material) -> Section:
     if not given:
         return Section("allocation", "Who got which action", ["No unit has an action yet."])
     rows = [
-        [row.wave, row.action, row.units, percent(round(row.units / sizes[row.wave], 3)),
+        [row.wave, row.action, row.units, f"{row.units / sizes[row.wave]:.1%}",
          row.randomised]
         for row in of.status.actions
         if sizes[row.wave]
@@ -152,7 +164,9 @@ def stopping(of: Material) -> Section:
         parts.append(
             "After a wave each action's lead over the one it is compared with is divided by its "
             "standard error. Beyond the boundary the lead is shown; boundaries are such that all "
-            "looks together err as seldom as declared."
+            "looks together err as seldom as declared. A repeated interval allows for that: all of "
+            "an action's, at every look, hold together as often as declared. Intervals of lifts on "
+            "the first screen allow for the looks, too; all others are for a single look."
         )
         parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
     elif found.rule != "none":

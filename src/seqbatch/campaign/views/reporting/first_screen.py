@@ -1,18 +1,19 @@
 """What everybody reads: the answer, one picture, and what to do next, in plain words."""
 
 from seqbatch.campaign.views.findings import Answer, Findings
-from seqbatch.campaign.views.findings_words import clear
 from seqbatch.campaign.views.measure import percent
+from seqbatch.campaign.views.recommending import around, recommended, says
 from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Picture, Section
 from seqbatch.campaign.views.reporting.material import DIFFERENT, Material
 from seqbatch.campaign.views.reporting.pictures import SHAPE_WORDS, Bar, intervals
-from seqbatch.campaign.views.words import violations
-from seqbatch.display import counted
-from seqbatch.inference import Interval
+from seqbatch.campaign.views.words import measured, violations, wave_list
+from seqbatch.display import cell, counted
 from seqbatch.inference.pooling import ENOUGH
 
 #: With more comparisons than this, the picture tells them one by one and the words sum them up.
 MOST_TOLD = 4
+#: Above this share of units without an outcome whoever reads the answer must know.
+MUCH_MISSING = 0.2
 
 
 def first_screen(of: Material) -> Section:
@@ -47,34 +48,31 @@ def _told(found: Findings) -> list[str]:
     ]
 
 
-def around(lift: Answer) -> Interval:
-    """Return the interval that is shown first: right together with all others, where there are."""
-    together = lift.together
-    return together if together is not None and together.known else lift.interval
-
-
-def says(found: Findings, interval: Interval) -> str:
-    """Return what an interval of a difference says: better, worse or not clear."""
-    if not clear(interval):
-        return "not clear"
-    return "better" if found.measure.better(interval.estimate) else "worse"
-
-
 def _basis(of: Material) -> str:
     found = of.found
     if not found.known:
         return f"So far {of.units(of.now.assigned)} got an action. The campaign is {_stands(of)}."
     waves = counted(len(found.waves), "wave")
-    absent = f", {found.absent:,} of them counted as declared" if found.absent else ""
+    absent = ""
+    if found.absent:
+        absent = f", {found.absent:,} of them counted as {_absent(of)} because no row came for them"
     return (
         f"This rests on {of.units(found.units)} in {waves} and {counted(found.outcomes, 'outcome')}"
         f"{absent}. The campaign is {_stands(of)}."
     )
 
 
+def _absent(of: Material) -> str:
+    value = of.status.absent_value
+    return "declared" if value is None else measured(cell(value), of.status.unit)
+
+
 def _stands(of: Material) -> str:
     now = of.now
-    return f"in wave {now.wave} of {len(now.sizes)}" if now.condition == "open" else now.condition
+    if now.condition == "open":
+        return f"in wave {now.wave} of {len(now.sizes)}"
+    why = [event.why for event in of.events if event.kind == "abort"]
+    return f"aborted, with the reason: {why[-1]}" if why else now.condition
 
 
 def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
@@ -99,7 +97,10 @@ def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
 
 def _how_to_read(found: Findings, *, several: bool) -> str:
     level = percent(found.level)
-    at_once = ", for all comparisons at once," if several else ""
+    stops = found.stopping.looks
+    holds = [*(["for all comparisons at once"] if several else []),
+             *(["whenever the rule stops the campaign"] if stops else [])]  # fmt: skip
+    at_once = f", {' and '.join(holds)}," if holds else ""
     return (
         f"How to read this: a {level} interval is made so that{at_once} it holds the true value in "
         f"{level} of campaigns like this one. An action is called clearly better or worse where "
@@ -115,8 +116,15 @@ def cautions(found: Findings) -> list[str]:
     said = []
     if thin:
         said.append(
-            f"Careful: some action has few outcomes in wave {', '.join(map(str, thin))}. For so "
-            "few it has not been shown that intervals hold as often as they say."
+            f"Careful: some action has few outcomes in {wave_list(thin)}. For so few it has not "
+            "been shown that intervals hold as often as they say."
+        )
+    gone = 1 - found.outcomes / found.units
+    if gone > MUCH_MISSING:
+        said.append(
+            f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers are about "
+            "everybody only if who is missing has nothing to do with what the outcome would be"
+            f"{', beyond what the features tell' if found.missing == 'by features' else ''}."
         )
     if moved:
         said.append(
@@ -132,9 +140,10 @@ def what_to_do(of: Material) -> list[str]:
     said = [f"Look into this before anything else: {warning}" for warning in found.quality.warnings]
     said += violations(of.status.metrics)
     if of.now.stop:
+        going = " Going on all the same takes a reason, which is kept."
         said.append(
-            f"The rule that was fixed beforehand says: {of.now.stop}. Going on all the same takes "
-            "a reason, which is kept."
+            f"The rule that was fixed beforehand says: {of.now.stop}."
+            f"{going if of.now.condition == 'open' else ''}"
         )
     elif of.now.condition == "open":
         said.append(_go_on(of))
@@ -151,56 +160,3 @@ def _go_on(of: Material) -> str:
         "record": f"Wait for the outcomes of {which}, and record them.",
         "close": f"The outcomes of {which} are in: close it, and learn from it.",
     }.get(of.step or "", f"Go on with {which}.")
-
-
-def recommended(found: Findings, *, ended: bool) -> list[str]:
-    """Return which action to give from now on, and whether a finer rule is worth the trouble."""
-    best = best_given(found)
-    if best is None:
-        return []
-    sure = says(found, around(best))
-    keep = f"Keep {found.control}" if ended else f"So far {found.control} is to be kept"
-    if sure == "worse":
-        return [f"{keep}: every other action is clearly worse."]
-    if sure == "not clear":
-        return [
-            f"{keep} unless something else speaks for another action: nothing has been shown to be "
-            "better. More outcomes would tell more."
-        ]
-    who = f"every {found.measure.of}"
-    single = f"Give {best.action} to {who}." if ended else (
-        f"So far {best.action} for {who} looks best.")  # fmt: skip
-    return [single, *_finer(found, best)]
-
-
-def best_given(found: Findings) -> Answer | None:
-    """Return the best lift among actions that are still given: no other can be recommended."""
-    sign = 1 if found.measure.direction == "max" else -1
-    given = [one for one in found.lifts if one.interval.known and one.action not in found.retired]
-    return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
-
-
-def _finer(found: Findings, best: Answer) -> list[str]:
-    """Say whether giving different units different actions is worth it."""
-    rule, measure = found.rule, found.measure
-    given = rule_shares(found)
-    if rule is None or not rule.gain.known or len(given) < 2:
-        return []
-    gain = measure.amount(rule.gain.estimate, rule.gain.error)
-    lead = (
-        f"Giving each {measure.of} what fits best ({', '.join(given)}) is expected to bring "
-        f"{gain} than {found.control} for everybody ({measure.between(rule.gain)}, approximate)"
-    )
-    worst = rule.gain.low if measure.direction == "max" else -rule.gain.high
-    single = best.interval.estimate if measure.direction == "max" else -best.interval.estimate
-    if worst > single:
-        return [f"{lead}: that is more than {best.action} for everybody."]
-    return [f"{lead}. That this beats {best.action} for everybody has not been shown."]
-
-
-def rule_shares(found: Findings) -> list[str]:
-    """Return what the rule to run next gives to how many, the most first."""
-    if found.rule is None:
-        return []
-    shares = sorted(found.rule.shares.items(), key=lambda one: -one[1])
-    return [f"{name} to {percent(round(share, 2))}" for name, share in shares if share >= 0.005]

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from seqbatch.campaign.views.findings import RuleAnswer
-from seqbatch.campaign.views.findings_words import clear
+from seqbatch.campaign.views.measure import percent
+from seqbatch.campaign.views.recommending import clear, given_shares
 from seqbatch.campaign.views.reporting.document import Part, Picture, Section
-from seqbatch.campaign.views.reporting.first_screen import rule_shares
 from seqbatch.campaign.views.reporting.learned import nothing
 from seqbatch.campaign.views.reporting.material import Feature, Material
 from seqbatch.campaign.views.reporting.pictures import Predicted, predictions
@@ -39,7 +39,8 @@ def who_gets_what(of: Material) -> Section:
 
 
 def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
-    given = rule_shares(of.found)
+    shares = given_shares(of.found)
+    given = [f"{name} to {percent(share)}" for name, share in shares.items()]
     said = (
         f"By the current estimate the best choice is: {', '.join(given)} of {of.found.measure.of}s."
         if given
@@ -49,12 +50,14 @@ def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
     if gain.known:
         unsure = "" if clear(gain) else " That is not clearly a difference."
         said += (
-            f" Expected over {of.found.control} for everybody: "
+            f" Expected over {of.found.control} for everybody, judged on the last wave alone: "
             f"{measure.amount(gain.estimate, gain.error)} ({measure.between(gain)}, approximate)."
             f"{unsure}"
         )
     else:
         said += f" What it would bring is not known. {gain.note}"
+    if of.found.barred & shares.keys():
+        said += " Guardrails have no part in this."
     top = _top(rule)
     if not of.features:
         return [said, "The model has no features: it prefers the same action for everybody."]

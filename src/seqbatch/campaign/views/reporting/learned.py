@@ -10,6 +10,7 @@ from seqbatch.campaign.views.reporting.placed import placed
 from seqbatch.campaign.views.words import absences, clipped_text, measured, violations
 from seqbatch.display import Table, counted, number
 from seqbatch.inference import Interval
+from seqbatch.inference.pooling import ENOUGH
 from seqbatch.planning import Plan
 
 
@@ -34,10 +35,21 @@ def outcomes(of: Material) -> Section:
         f"{words}, with {percent(found.level)} intervals: {'; '.join(b.words for b in bars)}.",
         f"{words[0].upper()}{words[1:]}, with {percent(found.level)} intervals.",
     )
-    costs = "What actions cost is part of all numbers." if measure.costs else ""
     parts: list[Part] = [picture] if bars else []
-    return Section("outcomes", title, [*parts, *([costs] if costs else []),
-                                       *placed(found)["outcomes"]])  # fmt: skip
+    if measure.costs:
+        parts.append("What actions cost is part of all numbers.")
+    if len(found.waves) > 1 and found.lifts:
+        parts.append(
+            "What an action brings over another is averaged over the waves by itself: it need not "
+            "be exactly the difference of two means."
+        )
+    parts += placed(found)["outcomes"]
+    if found.means:
+        parts.append(
+            "Effective outcomes are how many outcomes of the action a wave is worth, had they been "
+            f"given evenly; with fewer than {ENOUGH} it has not been shown that intervals hold."
+        )
+    return Section("outcomes", title, parts)
 
 
 def value(of: Material) -> Section:
@@ -59,31 +71,32 @@ def _against_plan(of: Material) -> list[Part]:
     run, measure = of.found.run, of.found.measure
     if run is None or not run.over_random.known or of.plan is None:
         return []
-    if len(of.plan.model.scenarios) != 1 or len(of.found.waves) < len(of.now.sizes):
+    noises = {noise for _, noise in of.plan.model.scenarios}
+    certain = len(noises) == len(of.plan.request.law.guesses) == 1
+    if not certain or len(of.found.waves) < len(of.now.sizes):
         return []
     gain = run.over_random
     planned, most = promised(of.plan)
     least = "" if most is None else (
-        f" No way of running these waves could have expected more than "
+        f" If that were so, no way of running these waves could have expected more than "
         f"{number(measure.scale * most, 2)}, by the lower bound on what must be lost.")  # fmt: skip
     sign = 1 if measure.direction == "max" else -1
     seen = Interval(about="", estimate=sign * gain.estimate, error=gain.error, df=gain.df,
                     level=gain.level, low=min(sign * gain.low, sign * gain.high),
                     high=max(sign * gain.low, sign * gain.high))  # fmt: skip
-    effect, noise = of.plan.model.scenarios[0]
+    effect, [noise] = of.plan.model.effect, noises
     return [
         f"Against the plan, in {measure.head} over assigning everybody at random: planned "
-        f"{number(measure.scale * planned, 2)}, measured "
-        f"{measure.number(seen.estimate, seen.error)} ({measure.between(seen)}).{least} The plan "
+        f"{number(measure.scale * planned, 2)}, measured {measure.signed(seen)}. The plan "
         f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
-        f"one, and noise of {number(measure.scale * noise, 2)}; where the truth is another, so is "
-        "what can be gained."
+        f"one on average, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth "
+        "is another, so is what can be gained."
     ]
 
 
 def promised(plan: Plan) -> tuple[float, float | None]:
     """Return the gain over random assignment that a plan expects, and the most that any could."""
-    [(effect, _)] = plan.model.scenarios
+    effect = plan.model.effect
     lost, bound = plan.row.regret / plan.units, plan.row.lower_bound / plan.units
     return effect - lost, effect - bound if bound == bound else None
 
@@ -104,7 +117,7 @@ def metrics(of: Material) -> Section:
     columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
     broken = violations(of.status.metrics)
     guarded = any(row.guardrail is not None for row in of.status.metrics)
-    kept = ["Every guardrail was kept."] if guarded and not broken else []
+    kept = ["Every mean is within its guardrail."] if guarded and not broken else []
     return Section("metrics", "Guardrails and other metrics", [
         *([Items(broken)] if broken else kept),
         "Plain means of what was recorded: they watch for harm, and are no comparison of actions.",

@@ -7,8 +7,8 @@ from seqbatch.campaign.views.reporting.placed import placed
 from seqbatch.display import Table, counted
 
 REFERENCES = (
-    "Han, Zhou, Zhou, Blanchet, Glynn and Ye (2020), Sequential batch learning in finite-action "
-    "linear contextual bandits: the campaign in waves.",
+    "Han, Zhou, Hu, Blanchet, Glynn, Ye and Zhou (first version 2020), Sequential batch learning "
+    "in finite-action linear contextual bandits: the campaign in waves.",
     "Luedtke and van der Laan (2016), Statistical inference for the mean outcome under a possibly "
     "non-unique optimal treatment strategy: weights that keep intervals right.",
     "Zhang, Janson and Murphy (2020), Inference for batched bandits; Hadad, Hirshberg, Zhan, Wager "

@@ -168,7 +168,7 @@ def predictions(points: Sequence[Predicted], *, title: str) -> "alt.TopLevelMixi
         _panel([one for one in points if one.feature == feature], names)
         .encode(
             x=alt.X("value:Q", title=visible(feature),
-                    axis=_axis(values=_ends(points, feature), labelFlush=False, format="~r")),
+                    axis=_axis(values=_ends(points, feature), labelFlush=False, format=".3~r")),
             y=alt.Y("outcome:Q", title=visible(title) if not place else None, scale=scale,
                     axis=_axis(tickCount=5)),
         )

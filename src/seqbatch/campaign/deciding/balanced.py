@@ -1,0 +1,203 @@
+"""Decide for all units of a file together, so that each action is given as often as expected.
+
+The units' table of probabilities is brought within what is left of capacities and budget, and then
+rounded to actions as a whole: every unit keeps the probabilities that are logged for it, and the
+number of units that get an action, in all and within each stratum, is its expectation rounded up or
+down (:mod:`seqbatch.allocation`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.allocation import Limited, Limits, limited, rounded
+from seqbatch.campaign.deciding.decisions import Weighed, chances, decided, gathered, weigh
+from seqbatch.campaign.deciding.draws import Draws, all_of, draws
+from seqbatch.campaign.deciding.limits_left import limits_left
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.policies import Policy
+
+#: Probabilities that differ by less were rounded otherwise.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """The decisions of a file, and what its limits cost; `prices` is None without limits."""
+
+    decided: Decided
+    prices: Limited | None
+
+    def plain(self, now: Situation) -> dict[str, Any]:
+        """Return what an event says of the limits: what was left, and what one more is worth."""
+        assert self.prices is not None
+        names = [now.actions[number].name for number in now.active]
+        budget = None if now.spec.budget is None else float(self.prices.budget_price)
+        return {
+            "prices_in": self.prices.prices_in,
+            "prices": {
+                name: float(price)
+                for name, price in zip(names, self.prices.prices, strict=True)
+                if name in now.spec.capacity
+            },
+            "budget_price": budget,
+        }
+
+
+class Together:
+    """The units of one file, gathered piece by piece until they are decided on together."""
+
+    def __init__(self, now: Situation, policy: Policy) -> None:
+        self._now = now
+        self._policy = policy
+        self._said: list[Weighed] = []
+        self._draws: list[Draws] = []
+        self._given: list[pa.Table] = []
+
+    def __len__(self) -> int:
+        return sum(len(drawn) for drawn in self._draws)
+
+    def add(self, units: Sequence[str], given: pa.Table, state: Any) -> None:
+        """Take in some units; of their columns, the strata alone are kept."""
+        drawn = draws(self._now.spec.seed, self._now.name, units)
+        self._said.append(weigh(self._now, self._policy, state, given, drawn))
+        self._draws.append(drawn)
+        self._given.append(given.select(list(self._now.spec.strata)))
+
+    def decided(self, logged: Floats | None = None) -> Balanced:
+        """Decide for all of them, by probabilities that were logged where these are given.
+
+        Another machine may round prices otherwise; the draw itself is of whole numbers, and the
+        same everywhere.
+        """
+        strata = strata_of(self._now.spec.strata, self._given)
+        said, drawn = gathered(self._said), all_of(self._draws)
+        return decide_together(self._now, said, drawn, strata, logged)
+
+
+def decide_together(
+    now: Situation,
+    said: Weighed,
+    drawn: Draws,
+    strata: Integers | None,
+    logged: Floats | None = None,
+) -> Balanced:
+    """Decide for all new units of a file; the same whatever their order.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    said
+        What the policy says of the units.
+    drawn
+        The units' own random numbers.
+    strata
+        The stratum of each unit, coarse to fine, shape (n, levels); None where there are none.
+    logged
+        The table that was drawn from, shape (n, K), where that was done already: it is drawn from
+        again unless it is another than the one that is computed.
+    """
+    count = len(said.groups)
+    own = chances(now, count, said.eligible)
+    share = now.randomised
+    limits = limits_left(now, count)
+    prices = None
+    table = own + (1 - own.sum(axis=1, keepdims=True)) * said.probabilities
+    if limits is not None:
+        prices = _within(now, limits, said, own, table, drawn)
+        table = prices.probabilities
+    same = logged is not None and np.abs(logged - table).max(initial=0.0) < ROUNDING
+    source = logged if logged is not None and same else table
+    made = rounded(source, key=_key(now), order=drawn.lot, strata=strata)
+    randomised = _randomised(made.probabilities, made.actions, said.eligible, share, drawn)
+    found = table if same else made.probabilities
+    return Balanced(decided(now, said, made.actions, found, randomised), prices)
+
+
+def _within(
+    now: Situation, limits: Limits, said: Weighed, own: Floats, table: Floats, drawn: Draws
+) -> Limited:
+    """Bring the policy's own part of the table within limits, or all of it where that must be.
+
+    The last files of a wave can find less left of an action than chance alone would give it; then
+    what is left to chance gives way, too.
+    """
+    assert limits.at_most is not None
+    try:
+        if (own.sum(axis=0) > np.asarray(limits.at_most)).any():
+            return limited(None, table, limits, eligible=said.eligible, order=drawn.lot)
+        return limited(
+            said.worth,
+            said.probabilities,
+            limits,
+            eligible=said.eligible,
+            floor=own,
+            order=drawn.lot,
+        )
+    except InvalidArgumentError as error:
+        names = ", ".join(
+            f"{place} is {now.actions[number].name}" for place, number in enumerate(now.active)
+        )
+        raise CampaignStateError(
+            f"campaign {now.name}: {len(table):,} units cannot keep to what is left of its limits "
+            f"in wave {now.wave}: {error} ({names}.) Nothing was assigned."
+        ) from None
+
+
+def _key(now: Situation) -> bytes:
+    """Return the key of a file's rounding: each file of a campaign has its own."""
+    text = f"balanced\n{now.spec.seed}\n{now.assigned}\n{now.name}"
+    return blake2b(text.encode(), digest_size=32).digest()
+
+
+def _randomised(
+    table: Floats, actions: Integers, eligible: Bools | None, share: float, drawn: Draws
+) -> Bools:
+    """Say which units count as randomised.
+
+    Their actions are uniform over what is eligible, as those of units that are set aside first:
+    given action a, a unit counts with probability (share / m) / p_a. Where limits leave some action
+    less than share / m, fewer units count, and are uniform all the same.
+    """
+    allowed = np.ones_like(table, dtype=np.bool_) if eligible is None else eligible
+    options = allowed.sum(axis=1)
+    least = np.where(allowed, table, np.inf).min(axis=1)
+    even = np.minimum(share / options, least)
+    chosen = table[np.arange(len(actions)), actions]
+    flagged: Bools = drawn.randomised * chosen < even
+    return flagged
+
+
+def strata_of(columns: Sequence[str], given: Sequence[pa.Table]) -> Integers | None:
+    """Return the stratum of each unit of a file: by the first column, by the first two, and so on.
+
+    A missing value is a stratum of its own.
+    """
+    if not columns:
+        return None
+    levels: list[Integers] = []
+    for column in columns:
+        texts = pa.chunked_array(
+            [_texts(table.column(column)) for table in given], type=pa.string()
+        )
+        found, codes = np.unique(texts.fill_null("").to_numpy(), return_inverse=True)
+        above = levels[-1] if levels else np.zeros(len(codes), dtype=np.int64)
+        # Numbered anew at each level: products of many columns' levels have no end.
+        levels.append(np.unique(above * len(found) + codes, return_inverse=True)[1])
+    return np.column_stack(levels)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string())

@@ -1,0 +1,317 @@
+"""The protocol of a campaign: what was declared before its first unit, for a committee to read."""
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from itertools import accumulate
+from math import isfinite
+from pathlib import Path
+
+from seqbatch.atomic import atomically
+from seqbatch.campaign.deciding.pooling_plan import kept_up, planned
+from seqbatch.campaign.deciding.stopping import POWER
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.views.measure import Measure, percent
+from seqbatch.campaign.views.policy_words import plainly
+from seqbatch.campaign.views.reporting.document import Document, Heading, Items, Part, Section
+from seqbatch.campaign.views.reporting.formats import FORMATS
+from seqbatch.campaign.views.reporting.methods import REFERENCES
+from seqbatch.campaign.views.words import what_was_done
+from seqbatch.display import Table, cell, counted, number
+from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.policies.registry import text
+
+#: The powers for which a detectable lift is told.
+POWERS = (0.8, 0.9)
+
+
+def write_protocol(store: Store, name: str, out: Path, *, file_format: str) -> Path:
+    """Write the protocol to a file, whole or not at all; return the file."""
+    with store.read(name) as reader:
+        events = reader.events()
+    made = FORMATS[file_format](protocol(events))
+    with atomically(out) as partial:
+        partial.write_text(made, encoding="utf-8")
+    return out
+
+
+def protocol(events: Sequence[Event]) -> Document:
+    """Return what the first event declares, and what was changed since."""
+    declared = situation(events[:1])
+    measure = Measure.of_spec(
+        declared.spec, binary=False, costs=any(action.cost for action in declared.actions)
+    )
+    writing = _Writing(declared, measure)
+    return Document(
+        title=f"Protocol of campaign {declared.name}",
+        first=_first(events[0], writing),
+        sections=[
+            Section("question", "What is asked", list(writing.question())),
+            Section("units", "Who takes part", list(writing.units())),
+            Section("waves", "Waves and sample size", list(writing.waves())),
+            Section("assignment", "How units are assigned", list(writing.assignment())),
+            Section("outcomes", "What is recorded", list(writing.outcomes())),
+            Section("analysis", "How it will be analysed", list(writing.analysis())),
+            Section("record", "The record", _record(events)),
+        ],
+        data={"campaign": declared.name, "hash": events[0].hash,
+              "spec": declared.spec.model_dump(mode="json")},
+    )  # fmt: skip
+
+
+def _first(created: Event, writing: "_Writing") -> Section:
+    now = writing.now
+    size = "" if now.spec.grid.calendar else f" of {writing.sizes}"
+    said = [
+        f"Declared on {created.at[:10]} by {created.who}, before any unit was assigned: "
+        f"{counted(len(now.actions), 'action')}, {counted(len(now.sizes), 'wave')}{size} "
+        f"{writing.measure.of}s. {_sentence(plainly(now.policy))}.",
+        f"Hash of what was declared: {created.hash}. Whoever keeps this page can tell later "
+        "whether the campaign is still the one that it describes.",
+    ]
+    if now.masked:
+        codes = ", ".join(action.name for action in now.actions)
+        said.append(
+            f"The campaign is masked: its actions are called {codes}. Which is which is in a key "
+            f"of its own, with the fingerprint {now.key}."
+        )
+    return Section("summary", "Summary", said)
+
+
+class _Writing:
+    """The parts of a protocol."""
+
+    def __init__(self, now: Situation, measure: Measure) -> None:
+        self.now, self.spec, self.measure = now, now.spec, measure
+
+    @property
+    def sizes(self) -> str:
+        return ", ".join(f"{size:,}" for size in self.now.sizes)
+
+    def question(self) -> Iterator[Part]:
+        spec, measure = self.spec, self.measure
+        names = [action.name for action in spec.actions]
+        yield f"Actions: {', '.join(names)}."
+        if costs := [f"{a.name} {a.cost:g}" for a in spec.actions if a.cost]:
+            yield f"Costs of one unit, part of all numbers: {', '.join(costs)}."
+        wanted = "more" if measure.direction == "max" else "less"
+        unit = "" if measure.unit is None else f", in {measure.unit}"
+        yield f"Primary outcome: {measure.reward}{unit}; {wanted} is better."
+        if self.now.masked:
+            yield "The control is named in the key; until it is opened nothing is compared with it."
+            return
+        control = spec.control or names[0]
+        others = [name for name in names if name != control]
+        first = "" if spec.control else " (none was declared, so it is the first)"
+        yield f"Control: {control}{first}."
+        yield Items(
+            [
+                f"Null hypothesis {place}: the mean of {measure.reward} would be the same if "
+                f"everybody{_may(spec.eligible, name, control)} got {name} as if all got "
+                f"{control}."
+                for place, name in enumerate(others, start=1)
+            ]
+        )
+
+    def units(self) -> Iterator[Part]:
+        spec = self.spec
+        yield f"A unit is one {spec.id_name}."
+        if spec.cluster is not None:
+            yield f"Units of one {spec.cluster} are not independent; errors allow for it."
+        columns = ", ".join(spec.features.columns)
+        yield f"Known before assignment and used by the model: {columns or 'nothing'}."
+        if spec.eligible:
+            yield Heading("Who may get what")
+            yield Items([f"{name}: {rule}" for name, rule in spec.eligible.items()])
+            fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
+            yield (
+                "Where a value is missing the unit is not eligible; who may get nothing "
+                f"{fallback}."
+            )
+
+    def waves(self) -> Iterator[Part]:
+        now, measure = self.now, self.measure
+        if self.spec.grid.calendar:
+            yield (
+                f"{counted(len(now.sizes), 'wave')}, ended by the calendar; "
+                f"{sum(now.sizes):,} {measure.of}s are expected in all."
+            )
+        else:
+            yield f"{counted(len(now.sizes), 'wave')} of {self.sizes} {measure.of}s."
+        yield (
+            "Within a wave everybody is assigned before any outcome of it is used. A wave is "
+            f"closed when {percent(self.spec.required_outcomes)} of its outcomes are in, or "
+            "earlier with a reason on record."
+        )
+        yield Heading("What will be detected")
+        yield from self._precision()
+
+    def _precision(self) -> Iterator[Part]:
+        now = self.now
+        plan = self.spec.grid.plan or {}
+        stated = plan.get("noise")
+        noise = float(stated) if isinstance(stated, int | float) else 1.0
+        returned = 1 - float(plan.get("missing", 0.0))
+        uniform, floor = kept_up(now)
+        error = planned_error(
+            now.sizes, actions=len(now.active), randomised=uniform, floor=floor,
+            columns=now.encoder().dim, noise=noise, returned=returned,
+        )  # fmt: skip
+        scale = self.measure.reward if stated is not None else "standard deviations of the outcome"
+        yield (
+            f"A lift over the control will have a standard error of about {number(error, 2)} "
+            f"({scale}; noise {noise:g}, {percent(returned)} of outcomes returned, "
+            f"{counted(now.encoder().dim, 'column')} in the model)."
+        )
+        rows = [[percent(p), number(detectable_lift(error, power=p), 2)] for p in POWERS]
+        yield Table("Lifts that are found, two-sided at 5%", ("power", f"lift ({scale})"), rows)
+
+    def assignment(self) -> Iterator[Part]:
+        now, spec = self.now, self.spec
+        yield f"Policy {text(now.policy)}: {plainly(now.policy)}."
+        yield (
+            f"With K = {len(now.actions)} actions, of which a unit may get m, the randomised share "
+            f"r = {spec.randomised:g}, the floor f = {now.floor:g} and the policy's probability q, "
+            "an action has the probability r/m + (1 - r)(K f/m + (1 - K f) q). It is logged for "
+            "every unit and action before the outcome is known."
+        )
+        yield from self._limits()
+        yield (
+            f"The draw is by a keyed hash of the unit's id, with the seed {spec.seed} and the "
+            "campaign's name: the same whatever the order of units, and computed again by verify."
+        )
+
+    def _limits(self) -> Iterator[Part]:
+        spec = self.spec
+        if spec.balanced:
+            within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
+            yield (
+                "Draws are balanced: all units of a file are drawn together, and the number that "
+                f"gets an action, in all{within}, is its expectation rounded up or down."
+            )
+        said = [
+            f"{name}: {_amounts(one.each_wave, one.total, one.at_least)}"
+            for name, one in spec.capacity.items()
+        ]
+        if spec.budget is not None:
+            said.append(f"Budget: {_amounts(spec.budget.each_wave, spec.budget.total, 0)}")
+        if said:
+            yield Heading("Limits")
+            yield Items(said)
+
+    def outcomes(self) -> Iterator[Part]:
+        reward = self.spec.reward
+        made = f"the column {reward.label}" if reward.sum is None else " + ".join(
+            f"{weight:g} x {name}" for name, weight in reward.sum.items()
+        )  # fmt: skip
+        yield f"The primary outcome is {made}."
+        if reward.absent is None:
+            yield "A unit without an outcome counts as missing."
+        else:
+            when = f", at the earliest {reward.after} after its assignment" if reward.after else ""
+            yield f"A unit without an outcome counts as {cell(reward.absent)}{when}."
+        if self.spec.metrics:
+            yield Items([_metric(one.column, one.direction, one.guardrail)
+                         for one in self.spec.metrics])  # fmt: skip
+
+    def analysis(self) -> Iterator[Part]:
+        others = len(self.now.actions) - 1
+        yield (
+            "Each wave is estimated for itself by doubly robust scores: G(a) = m(a) + 1{A = a} "
+            "(Y - m(A)) / (p(A) q(A)), with the model m of the outcomes, the logged probability p "
+            "and the share q of outcomes that come back. Waves are pooled with shares of the "
+            "variance that are fixed here, before the campaign:"
+        )
+        shares = planned(self.now).shares
+        rows = [[wave, percent(round(share, 4))] for wave, share in enumerate(shares, start=1)]
+        yield Table("Shares of the variance", ("wave", "share"), rows)
+        several = (
+            f" The {others} comparisons cover together, by Dunnett's method." if others > 1 else ""
+        )
+        yield f"Intervals are two-sided with 95% coverage, by Student's t.{several}"
+        yield from self._stopping(others)
+        if self.spec.report.segments:
+            yield (
+                f"Subgroups, declared here: {', '.join(self.spec.report.segments)}; corrected by "
+                "Holm's method."
+            )
+        yield (
+            "Checked in every wave: that actions were given as often as logged, that outcomes are "
+            "missing alike, and that nothing drifts between waves."
+        )
+        yield Heading("References")
+        yield Items(REFERENCES)
+
+    def _stopping(self, others: int) -> Iterator[Part]:
+        rule = self.spec.stopping
+        if rule.rule == "none":
+            yield "No rule for stopping early is declared: results are judged once, at the end."
+            return
+        times = list(accumulate(planned(self.now).shares))
+        bounds = boundaries(times, rule=rule.rule, alpha=rule.alpha / 2 / others)
+        futile = (
+            f", and for futility by bounds for a power of {percent(POWER)}" if rule.futility else ""
+        )
+        yield (
+            f"After each wave the rule {rule.rule} is applied, with a two-sided error of "
+            f"{percent(rule.alpha)} over all looks and actions (group-sequential Holm){futile}."
+        )
+        rows = [
+            [
+                wave,
+                percent(round(min(time, 1.0), 4)),
+                number(bound, 4) if isfinite(bound) else "none",
+            ]
+            for wave, (time, bound) in enumerate(zip(times, bounds, strict=True), start=1)
+        ]
+        columns = ("after wave", "information", "boundary of the statistic")
+        yield Table("Boundaries for the first action that is shown", columns, rows)
+
+
+def _record(events: Sequence[Event]) -> list[Part]:
+    """Return how the record is kept, and what was changed since it was declared."""
+    parts: list[Part] = [
+        f"Every step is an event with its time, who and why, chained by hashes from "
+        f"{events[0].hash} on. seqbatch campaign verify computes every decision, estimate and look "
+        f"again, bit for bit. This page was made with seqbatch {version('seqbatch')}."
+    ]
+    later = [
+        f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}. Reason: "
+        f"{event.why}"
+        for event in events
+        if event.kind in ("amend", "abort", "continue", "unmask")
+    ]
+    if later:
+        return [*parts, Heading("Changed since"), Items(later)]
+    return [*parts, "Nothing was changed since."]
+
+
+def _may(eligible: dict[str, str], *names: str) -> str:
+    return " who may get both" if any(name in eligible for name in names) else ""
+
+
+def _chain(strata: Sequence[str]) -> Iterator[str]:
+    """Yield the levels at which draws are balanced: the first column, the first two, and so on."""
+    for end in range(1, len(strata) + 1):
+        yield f"each {' x '.join(strata[:end])}"
+
+
+def _amounts(each_wave: float | None, total: float | None, at_least: float) -> str:
+    said = [
+        *([f"at most {each_wave:,g} in each wave"] if each_wave is not None else []),
+        *([f"at most {total:,g} in all"] if total is not None else []),
+        *([f"at least {at_least:,g} in each wave"] if at_least else []),
+    ]
+    return "; ".join(said)
+
+
+def _metric(column: str, direction: str, guardrail: float | None) -> str:
+    better = "more" if direction == "max" else "less"
+    if guardrail is None:
+        return f"{column}: recorded and reported; {better} is better."
+    bound = "at least" if direction == "max" else "at most"
+    return f"{column}: a guardrail; its mean must be {bound} {guardrail:g} under every action."
+
+
+def _sentence(clause: str) -> str:
+    return clause[:1].upper() + clause[1:]

@@ -1,0 +1,118 @@
+"""An environment in which not every unit may get every action."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from seqbatch.core import Layout, arguments
+from seqbatch.core.arrays import Bools, Floats
+from seqbatch.environments.base import (
+    ELIGIBLE,
+    Block,
+    Environment,
+    Instance,
+    branch,
+    generator,
+)
+from seqbatch.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Restricted:
+    """Each unit may get each action with a probability of its own, independently of all else.
+
+    A unit that nothing is left for may get the action of the highest share. Contexts, rewards and
+    draws are those of the environment inside; regret is against the best eligible action.
+
+    Parameters
+    ----------
+    environment
+        The environment whose actions are restricted.
+    shares
+        For each action, the probability that a unit may get it, between 0 and 1; not all 0.
+
+    Examples
+    --------
+    >>> from seqbatch import grids
+    >>> from seqbatch.environments import Gaussian
+    >>> from seqbatch.policies import SBPE
+    >>> from seqbatch.simulation import simulate
+    >>> phones = Restricted(Gaussian(dim=2, actions=3), shares=[1.0, 0.6, 0.2])
+    >>> phones.instance(SeedSequence(1)).block(0).eligible.mean(axis=0).round(2)
+    array([1.  , 0.6 , 0.21])
+    >>> simulate(SBPE(), phones, grids.explicit([500, 2_000]), seed=1).counts.sum(axis=0)
+    array([1450,  424,  126])
+    """
+
+    environment: Environment
+    shares: Sequence[float]
+
+    def __post_init__(self) -> None:
+        shares = tuple(
+            arguments.number("shares", share, at_least=0, at_most=1) for share in self.shares
+        )
+        if len(shares) != self.environment.actions or not any(shares):
+            raise InvalidArgumentError(
+                "shares",
+                f"{self.environment.actions} numbers between 0 and 1, one for each action, not all "
+                "0",
+                shares,
+            )
+        object.__setattr__(self, "shares", shares)
+
+    @property
+    def actions(self) -> int:
+        """K."""
+        return self.environment.actions
+
+    @property
+    def dim(self) -> int:
+        """The length of one context vector."""
+        return self.environment.dim
+
+    @property
+    def layout(self) -> Layout:
+        """How contexts are laid out."""
+        return self.environment.layout
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, or None for as many as wanted."""
+        return self.environment.units
+
+    def instance(self, seed: SeedSequence) -> "RestrictedInstance":
+        """Draw an instance of the environment inside."""
+        return RestrictedInstance(self, seed, self.environment.instance(seed))
+
+
+@dataclass(frozen=True)
+class RestrictedInstance:
+    """An instance with some actions out of reach."""
+
+    environment: Restricted
+    seed: SeedSequence
+    inside: Instance
+
+    @property
+    def theta(self) -> Floats | None:
+        """The true parameter, shape (models, dim), or None where there is none."""
+        return self.inside.theta
+
+    def block(self, index: int) -> Block:
+        """Return a block of the instance inside, and what each of its units may get."""
+        block = self.inside.block(index)
+        random = generator(branch(self.seed, ELIGIBLE, index))
+        within = block.eligible
+        if within is None:
+            within = np.ones_like(block.means, dtype=np.bool_)
+        return replace(block, eligible=drawn(random, within, np.array(self.environment.shares)))
+
+
+def drawn(random: np.random.Generator, within: Bools, shares: Floats) -> Bools:
+    """Draw who may get what of `within`, (n, K): each action by its share, at least one a unit."""
+    eligible = within & (random.random(within.shape) < shares)
+    nothing = np.flatnonzero(~eligible.any(axis=1))
+    eligible[nothing, np.where(within[nothing], shares, -1.0).argmax(axis=1)] = True
+    return eligible

@@ -1,0 +1,92 @@
+"""How actions are chosen: by the highest criterion, uniformly, or by given probabilities.
+
+Each function returns every unit's action and every action's probability. Which actions a unit may
+get comes as an array (n, K) of booleans, or as None where it may get all of them.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.errors import InvalidArgumentError
+
+Ties = Literal["lowest", "random"]
+
+
+def highest(
+    criterion: Floats, ties: Ties, draws: Floats, eligible: Bools | None = None
+) -> tuple[Integers, Floats]:
+    """Choose the eligible action of highest criterion."""
+    if eligible is not None:
+        criterion = np.where(eligible, criterion, -np.inf)
+    if ties == "random":
+        return among(criterion == criterion.max(axis=1, keepdims=True), draws)
+    return surely(criterion.argmax(axis=1), criterion.shape[1])
+
+
+def lowest(eligible: Bools) -> tuple[Integers, Floats]:
+    """Choose each unit's first eligible action."""
+    return surely(eligible.argmax(axis=1), eligible.shape[1])
+
+
+def surely(chosen: Places, actions: int) -> tuple[Integers, Floats]:
+    """Return actions that are chosen with probability 1."""
+    probabilities = np.zeros((len(chosen), actions))
+    probabilities[np.arange(len(chosen)), chosen] = 1.0
+    return chosen, probabilities
+
+
+def uniformly(
+    units: int, actions: int, draws: Floats, eligible: Bools | None = None
+) -> tuple[Integers, Floats]:
+    """Choose every action, or every eligible one, with the same probability.
+
+    >>> uniformly(2, 3, np.array([0.4, 0.4]), np.array([[True, True, True], [True, False, True]]))
+    (array([1, 0]), array([[0.33333333, 0.33333333, 0.33333333],
+           [0.5       , 0.        , 0.5       ]]))
+    """
+    if eligible is not None:
+        return among(eligible, draws)
+    chosen = np.minimum((draws * actions).astype(np.int64), actions - 1)
+    return chosen, np.full((units, actions), 1 / actions)
+
+
+def among(allowed: Bools, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose each of a unit's allowed actions with the same probability."""
+    equals = allowed.sum(axis=1)
+    wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
+    # The first action by which as many equals as wanted, and one more, have been passed.
+    chosen = (np.cumsum(allowed, axis=1) > wanted[:, None]).argmax(axis=1)
+    return chosen, allowed / equals[:, None]
+
+
+def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
+    """Choose the action in whose share of [0, 1) the unit's draw falls."""
+    shares = np.cumsum(probabilities, axis=1)
+    # Shares may sum to a little less than 1: the draw is scaled, and the last possible action takes
+    # what rounding leaves.
+    passed = (draws * shares[:, -1])[:, None] >= shares
+    possible = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum(passed.sum(axis=1), possible), probabilities
+
+
+def require_eligible(
+    policy: str, actions: Integers, probabilities: Floats, eligible: Bools | None
+) -> None:
+    """Refuse what a policy decided for units that may not get it, by the policy's name."""
+    if eligible is None:
+        return
+    wrong = ~eligible[np.arange(len(actions)), actions]
+    likely = (np.where(eligible, 0.0, probabilities) != 0).any(axis=1)
+    for name, units in (("actions", wrong), ("probabilities", likely)):
+        if units.any():
+            unit = int(units.argmax())
+            said = f"action {actions[unit]}" if name == "actions" else f"{probabilities[unit]}"
+            raise InvalidArgumentError(
+                f"{policy}'s {name}",
+                "among the actions that each unit may get",
+                f"{said} for unit {unit}, which may get {np.flatnonzero(eligible[unit]).tolist()}",
+                "A policy must look at contexts.eligible; seqbatch.checks.check_policy says where "
+                "it does not.",
+            )

@@ -1,0 +1,275 @@
+"""Limits: the best table by prices, the nearest by tilting, and exact column sums in both."""
+
+import numpy as np
+import pytest
+
+from seqbatch.allocation import Limits, limited, rounded
+from seqbatch.errors import InvalidArgumentError
+from tests.oracles.transport import best_value
+
+ONE = 1 << 52
+
+
+def whole(table):
+    """Return whole numbers of 2^-52, as Python's own, which have no largest."""
+    return (table * 2.0**52).astype(np.int64).astype(object)
+
+
+def instance(number):
+    """Return scores, eligibility and limits, of a kind that the number says."""
+    random = np.random.default_rng([14, number])
+    units, actions = int(random.integers(3, 50)), int(random.integers(2, 6))
+    scores = random.normal(size=(units, actions))
+    kind = number % 5
+    if kind == 1:
+        scores = random.integers(-3, 4, scores.shape).astype(float)
+    elif kind == 2:
+        scores[:] = scores[0]
+    elif kind == 3:
+        scores = scores[random.integers(0, 3, units)] * 10 - 50
+    elif kind == 4:
+        scores = np.exp(3 * scores)
+    eligible = np.ones(scores.shape, dtype=bool)
+    if number % 3 == 1:
+        eligible = random.random(scores.shape) < 0.7
+        eligible[np.arange(units), random.integers(0, actions, units)] = True
+    most = np.where(random.random(actions) < 0.6, random.integers(0, units + 1, actions), np.inf)
+    least = np.where(random.random(actions) < 0.3, random.integers(0, units // 2 + 1, actions), 0)
+    if number % 7 == 0:
+        most = least = random.multinomial(units, np.full(actions, 1 / actions)).astype(float)
+    limits = {"most": most, "least": np.minimum(least, most)}
+    if number % 4 == 2:
+        limits["costs"] = random.integers(0, 5, actions).astype(float)
+        limits["budget"] = float(random.integers(units // 2, 3 * units))
+    return scores, eligible, limits
+
+
+def as_limits(limits):
+    names = {"most": "at_most", "least": "at_least"}
+    return Limits(**{names.get(name, name): value for name, value in limits.items()})
+
+
+def chosen(scores, eligible):
+    return np.eye(scores.shape[1])[np.where(eligible, scores, -np.inf).argmax(axis=1)]
+
+
+def within(table, limits):
+    """Check the limits in whole numbers, on expected counts and on drawn ones."""
+    totals = whole(table).sum(axis=0)
+    for total, low, high in zip(totals, limits["least"], limits["most"], strict=True):
+        assert total >= int(low) * ONE
+        assert high == np.inf or total <= int(high) * ONE
+    assert (whole(table).sum(axis=1) == ONE).all()
+    for key in range(5):
+        counts = np.bincount(rounded(table, key=key).actions, minlength=table.shape[1])
+        assert (counts >= limits["least"]).all()
+        assert (counts <= limits["most"]).all()
+        if "budget" in limits:
+            assert counts @ limits["costs"] <= limits["budget"]
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_prices_find_the_best_table(block):
+    refused = 0
+    for number in range(block * 50, block * 50 + 50):
+        scores, eligible, limits = instance(number)
+        best = best_value(scores, eligible, **limits)
+        if best is None:
+            refused += 1
+            with pytest.raises(InvalidArgumentError, match=r"at_most|at_least|budget"):
+                limited(scores, chosen(scores, eligible), as_limits(limits), eligible=eligible)
+            continue
+        found = limited(scores, chosen(scores, eligible), as_limits(limits), eligible=eligible)
+        assert found.prices_in == "score"
+        assert (found.probabilities[~eligible] == 0).all()
+        within(found.probabilities, limits)
+        scale = abs(best) + 1e-9
+        if found.budget_price > 0:
+            # Whole counts cost a little less than the budget: no more than their share is lost.
+            assert found.value <= best + 1e-6 * scale
+            lost = limits["budget"] - found.probabilities.sum(axis=0) @ limits["costs"]
+            assert lost < limits["costs"].max() * len(limits["costs"])
+        else:
+            assert found.value == pytest.approx(best, abs=1e-6 * scale)
+    assert refused < 25
+
+
+def test_prices_prove_that_nothing_better_exists():
+    random = np.random.default_rng(1)
+    scores = random.normal(size=(3_000, 5)) + np.arange(5)
+    most = np.array([np.inf, 700, 600, 500, 400])
+    limits = Limits(at_most=most, costs=[0, 1, 2, 3, 4], budget=4_000)
+    found = limited(scores, np.eye(5)[scores.argmax(axis=1)], limits)
+    assert found.budget_price > 0
+    net = scores - found.prices - found.budget_price * np.arange(5)
+    bound = net.max(axis=1).sum() + most[1:] @ found.prices[1:] + 4_000 * found.budget_price
+    assert found.value <= bound * (1 + 1e-12)
+    # What is lost below the bound is what whole counts leave of the budget, at its price.
+    left = 4_000 - found.probabilities.sum(axis=0) @ np.arange(5)
+    assert bound - found.value == pytest.approx(left * found.budget_price, abs=1e-5 * bound)
+
+
+@pytest.mark.parametrize(
+    ("units", "actions", "whole"), [(60_000, 4, False), (60_000, 4, True), (500, 14, False)]
+)
+def test_prices_of_many_units_and_many_actions(units, actions, whole):
+    random = np.random.default_rng(7)
+    scores = random.normal(size=(units, actions)) + 0.2 * np.arange(actions)
+    scores = np.rint(2 * scores) if whole else scores
+    most = np.append(np.inf, np.full(actions - 1, units // (actions + 1)))
+    found = limited(scores, np.eye(actions)[scores.argmax(axis=1)], Limits(at_most=most))
+    bound = (scores - found.prices).max(axis=1).sum() + most[1:] @ found.prices[1:]
+    assert found.value == pytest.approx(bound, rel=1e-6)
+    within(found.probabilities, {"least": np.zeros(actions), "most": most})
+
+
+def test_a_price_is_what_one_more_is_worth():
+    random = np.random.default_rng(2)
+    scores = random.normal(size=(200, 4)) + np.array([0, 1, 1, 1])
+    free = np.eye(4)[scores.argmax(axis=1)]
+    most = np.array([np.inf, 30, 40, 20])
+
+    def value(limits):
+        return limited(scores, free, Limits(at_most=limits)).value
+
+    found = limited(scores, free, Limits(at_most=most))
+    for action in (1, 2, 3):
+        one = np.eye(4)[action]
+        more, last = value(most + one) - found.value, found.value - value(most - one)
+        assert more - 1e-6 <= found.prices[action] <= last + 1e-6
+        assert more > 0
+    assert found.prices[0] == 0
+
+
+def test_a_quota_that_hurts_has_a_negative_price():
+    scores = np.array([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
+    found = limited(scores, [[1, 0]] * 3, Limits(at_least=[0, 1]))
+    assert found.probabilities[:, 1].tolist() == [0, 0, 1]
+    assert -2 <= found.prices[1] <= -1
+
+
+def test_equal_units_are_treated_equally():
+    scores = np.tile([0.0, 1.0, 1.0], (10, 1))
+    found = limited(scores, [[0, 1, 0]] * 10, Limits(at_most=[np.inf, 2, 3]))
+    assert found.probabilities == pytest.approx(np.tile([0.5, 0.2, 0.3], (10, 1)), abs=1e-9)
+
+
+def test_a_table_that_keeps_the_limits_is_left_alone():
+    table = [[0.5, 0.5], [0.25, 0.75]]
+    found = limited(None, table, Limits(at_most=[2, 2]))
+    assert found.probabilities.tolist() == table
+    assert found.prices.tolist() == [0, 0]
+    assert np.isnan(found.value)
+    assert found.prices_in == "log"
+
+
+def test_the_order_of_rows_does_not_matter():
+    random = np.random.default_rng(3)
+    lots = random.permutation(300)
+    mixed = random.permutation(300)
+    scores = random.integers(0, 4, (300, 3)).astype(float)
+    for table in (np.eye(3)[scores.argmax(axis=1)], random.dirichlet(np.ones(3), 300)):
+        limits = Limits(at_most=[40, 90, np.inf])
+        one = limited(scores, table, limits, order=lots)
+        two = limited(scores[mixed], table[mixed], limits, order=lots[mixed])
+        assert (two.probabilities == one.probabilities[mixed]).all()
+        assert (two.prices == one.prices).all()
+
+
+def test_tilting_multiplies_columns_and_nothing_else():
+    random = np.random.default_rng(4)
+    table = random.dirichlet(np.ones(4), 500)
+    limits = {"most": np.array([60.0, np.inf, 100, np.inf]), "least": np.array([0, 200.0, 0, 0])}
+    found = limited(None, table, as_limits(limits))
+    within(found.probabilities, limits)
+    odds = np.log(found.probabilities / table) + found.prices
+    assert np.ptp(odds, axis=1).max() < 1e-6
+    assert found.prices[0] > 0 > found.prices[1]
+    assert found.prices[3] == 0
+    assert found.probabilities.sum(axis=0)[[0, 1, 2]] == pytest.approx([60, 200, 100], rel=1e-9)
+
+
+def test_zeros_are_filled_only_where_limits_cannot_be_met_otherwise():
+    table = np.array([[0.5, 0.5, 0.0]] * 10)
+    kept = limited(None, table, Limits(at_most=[2, np.inf, np.inf])).probabilities
+    assert (kept[:, 2] == 0).all()
+    filled = limited(None, table, Limits(at_most=[2, 2, np.inf])).probabilities
+    assert filled.sum(axis=0) == pytest.approx([2, 2, 6])
+
+
+def test_floors_are_kept_and_limits_bind_the_sum():
+    random = np.random.default_rng(5)
+    for number in range(60):
+        scores, eligible, limits = instance(number)
+        limits["most"] = np.where(np.isfinite(limits["most"]), limits["most"] + 5, np.inf)
+        floor = 0.2 * eligible / eligible.sum(axis=1, keepdims=True)
+        table = eligible * random.random(scores.shape) + 1e-9 * eligible
+        table /= table.sum(axis=1, keepdims=True)
+        table = chosen(scores, eligible) if number % 2 else table
+        try:
+            found = limited(scores, table, as_limits(limits), eligible=eligible, floor=floor)
+        except InvalidArgumentError:
+            continue
+        assert (found.probabilities >= floor - 2.0**-51).all()
+        assert (found.probabilities[~eligible] == 0).all()
+        within(found.probabilities, limits)
+
+
+def test_pathological_tables_keep_their_limits():
+    random = np.random.default_rng(6)
+    special = np.array([0.0, 1.0, 1e-300, 1e-17, 2.0**-52, 0.5, 1 / 3, 1 - 1e-16])
+    for _ in range(300):
+        units, actions = int(random.integers(1, 12)), int(random.integers(2, 5))
+        table = random.choice(special, (units, actions)) + 0.0
+        table[table.sum(axis=1) == 0, 0] = 1
+        table /= table.sum(axis=1, keepdims=True)
+        share = random.multinomial(units, np.full(actions, 1 / actions))
+        limits = {"most": share + random.integers(0, 2, actions), "least": np.zeros(actions)}
+        within(limited(table, table, as_limits(limits)).probabilities, limits)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"at_most": [1, 1]}, "at_most must be at least 4 over actions 0, 1, .*; received 2"),
+        ({"at_most": [4, 1]}, "at_most must be at least 2 over actions 1, .*; received 1"),
+        ({"at_least": [3, 0]}, "at_least must be at most 2 over actions 0, .*; received 3"),
+        ({"costs": [9, 2], "budget": 7}, "budget must be at least 8, what the cheapest .* 7"),
+    ],
+)
+def test_numbers_that_clash_are_named(limits, message):
+    eligible = np.array([[True, True], [True, True], [False, True], [False, True]])
+    with pytest.raises(InvalidArgumentError, match=message):
+        limited(np.zeros((4, 2)), [[0, 1]] * 4, Limits(**limits), eligible=eligible)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"at_most": [1, -1]}, "at_most must be at least 0 everywhere"),
+        ({"at_least": [np.inf]}, "at_least must be at least 0 everywhere and finite"),
+        ({"at_most": [1, 2], "at_least": [2, 1]}, "at_least must be no more than at_most"),
+        ({"at_most": [1, 2], "costs": [1]}, r"one length, .* lengths \[1, 2\]"),
+        ({"budget": 3}, "costs must be given with a budget"),
+        ({"costs": [1], "budget": -3}, "budget must be a finite number at least 0"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(limits, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Limits(**limits)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    table, tight = [[1.0, 0.0], [1.0, 0.0]], Limits(at_most=[1, 1])
+    with pytest.raises(InvalidArgumentError, match="scores must be given"):
+        limited(None, table, tight)
+    with pytest.raises(InvalidArgumentError, match="at_most must be one number for each of 2"):
+        limited(None, table, Limits(at_most=[1]))
+    with pytest.raises(InvalidArgumentError, match="0 wherever a unit is not eligible"):
+        limited(table, table, tight, eligible=[[False, True], [True, True]])
+    with pytest.raises(InvalidArgumentError, match="eligible must be true and false of shape"):
+        limited(table, table, tight, eligible=[[1, 1], [1, 1]])
+    with pytest.raises(InvalidArgumentError, match="floor must be at least 0"):
+        limited(table, table, tight, floor=[[0.9, 0.9], [0, 0]])
+    with pytest.raises(InvalidArgumentError, match=r"at least the 1\.6 units that the floor gives"):
+        limited(table, table, tight, floor=[[0.8, 0], [0.8, 0]])
