@@ -24,6 +24,7 @@ from seqbatch.environments import (
     CorrelatedGaussian,
     FeaturePool,
     Gaussian,
+    Restricted,
     Sphere,
     StudentT,
     Uniform,
@@ -322,8 +323,10 @@ def test_what_a_device_cannot_do_is_refused():
         with pytest.raises(InvalidArgumentError, match=f"'device' with {type(policy).__name__}"):
             simulate(policy, environment, GRID, method="device", device="numpy")
     logged = replace_logged()
-    with pytest.raises(InvalidArgumentError, match="where logged data are replayed"):
-        simulate(SBPE(), logged, GRID, method="device", device="numpy")
+    restricted = Restricted(environment, shares=[1.0, 0.5, 0.5, 0.5])
+    for world in (logged, restricted):
+        with pytest.raises(InvalidArgumentError, match="where logged data are replayed or units"):
+            simulate(SBPE(), world, GRID, method="device", device="numpy")
     with pytest.raises(
         InvalidArgumentError, match="device must be left out with the method 'auto'"
     ):

@@ -411,8 +411,7 @@ class GreedyPolicy(LinearPolicy):
 
     def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
         """Say which actions there is evidence of, or all of a unit's where there is of none."""
-        known = self.familiar(state)
-        if known is None:
+        if (known := self.familiar(state)) is None:
             return super().candidates(state, contexts, ranking)
         eligible = contexts.eligible
         if eligible is None:
@@ -421,14 +420,14 @@ class GreedyPolicy(LinearPolicy):
         return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
 
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule."""
+        """Return `prefer` as a rule, for units that may get every action."""
         known = self.familiar(state)
         if known is not None and not known.any():
             return Rule(kind="uniform")
         return replace(super().preference(state), among=known)
 
     def familiar(self, state: State) -> Bools | None:
-        """Return the actions with evidence, to choose from alone; None for all of them."""
+        """Say which actions there is evidence of, where that matters; None elsewhere."""
         known = self.known(state)
         # A shared model knows every action or none, and before the first outcomes all are alike.
         alike = state.problem.models == 1 or state.batch == 1 or known.all()

@@ -27,7 +27,7 @@ from seqbatch.simulation.device.assigning import Rules, means
 from seqbatch.simulation.device.backend import Backend
 
 #: The place of these draws in an instance's seed tree.
-DEVICE = 4
+DEVICE = 5
 #: The laws that draw on any device. A user's own may call NumPy's functions.
 LAWS = (Gaussian, CorrelatedGaussian, Sphere, Ball, StudentT, Uniform)
 #: About how many numbers a block has in each trial, and how many units at most. Both are part of
@@ -131,9 +131,12 @@ class HostSource:
     def block(self, index: int) -> Units:
         """Make a block of every trial."""
         blocks = [instance.block(index) for instance in self.instances]
-        if blocks[0].logged is not None:
+        if blocks[0].logged is not None or blocks[0].eligible is not None:
             raise InvalidArgumentError(
-                "method", "'auto' or 'direct' where logged data are replayed", "'device'"
+                "method",
+                "'auto' or 'direct' where logged data are replayed or units may not get every "
+                "action",
+                "'device'",
             )
 
         def moved(name: str) -> Array:
