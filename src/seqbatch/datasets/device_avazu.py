@@ -1,4 +1,4 @@
-"""Rows like Avazu's, drawn on a device: a pool of the paper's size in a second.
+"""Rows like Avazu's, drawn on a device: a pool of the paper's size in seconds.
 
 The law is that of :class:`~seqbatch.datasets.SyntheticAvazu`, and so are its effects and the code
 of each category. The draws are others, functions of the row's number, so that the rows are not
