@@ -29,8 +29,8 @@ def unlooked(now: Situation) -> list[str]:
     if now.spec.stopping.rule == "none" or not now.masked:
         return []
     return [
-        f"no look: the declared rule ({now.spec.stopping.rule}) compares with the control, which is "
-        "in the key alone. It is applied when a wave is closed after the campaign was unmasked, "
+        f"no look: the declared rule ({now.spec.stopping.rule}) compares with the control, which "
+        "is in the key alone. It is applied when a wave is closed after the campaign was unmasked, "
         "and nothing is spent until then"
     ]
 
