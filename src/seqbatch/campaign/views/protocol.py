@@ -165,6 +165,8 @@ class _Writing:
         )
         rows = [[percent(p), number(detectable_lift(error, power=p), 2)] for p in POWERS]
         yield Table("Lifts that are found, two-sided at 5%", ("power", f"lift ({scale})"), rows)
+        if len(now.actions) > 2 or self.spec.stopping.rule != "none":
+            yield "That is for one comparison and one look; several find less."
         yield from self._less_precise()
 
     def _less_precise(self) -> Iterator[Part]:
@@ -202,6 +204,14 @@ class _Writing:
         if said:
             yield Heading("Limits")
             yield Items(said)
+            yield (
+                "Where a limit binds, the policy's q is changed to keep to it: where q comes from "
+                "scores, who gets what is short are those for whom it is worth most; where actions "
+                "are drawn, the table of q nearest to it in relative entropy is used. What chance "
+                "alone gives an action is lowered only where less than that is left. What is left "
+                "is spread over the units still to come. The probability that is logged is the "
+                "one of the draw, after all of that."
+            )
 
     def outcomes(self) -> Iterator[Part]:
         reward = self.spec.reward
