@@ -1,9 +1,9 @@
 """The protocol of a campaign: what was declared before its first unit, for a committee to read."""
 
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-from seqbatch import __version__
 from seqbatch.atomic import atomically
 from seqbatch.campaign.deciding.pooling_plan import kept_up
 from seqbatch.campaign.design.constraints import Capacity
@@ -234,7 +234,7 @@ def _record(events: Sequence[Event]) -> list[Part]:
     parts: list[Part] = [
         f"Every step is an event with its time, who and why, chained by hashes from "
         f"{events[0].hash} on. seqbatch campaign verify computes every decision, estimate and look "
-        f"again, bit for bit. This page was made with seqbatch {__version__}."
+        f"again, bit for bit. This page was made with seqbatch {version('seqbatch')}."
     ]
     later = [
         f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}. Reason: "
