@@ -111,6 +111,8 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
+    from seqbatch.campaign.deciding.stopping_words import unlooked
+    from seqbatch.campaign.views.constraint_words import constraints_said
     from seqbatch.campaign.views.policy_words import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
@@ -123,6 +125,10 @@ def create(
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
+    for line in constraints_said(now.spec):
+        say(line)
+    for line in unlooked(now):
+        say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         from seqbatch.campaign.views.words import measured

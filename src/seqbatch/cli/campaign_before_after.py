@@ -67,7 +67,10 @@ def validate(
                 existing.close()
     then = None
     if found.sound and found.prepared is not None:
-        words = ("status", found.prepared.now.name) if found.exists else ("create", str(spec))
+        now = found.prepared.now
+        words = ["status", now.name] if found.exists else ["create", str(spec)]
+        if now.masked and not found.exists:
+            words += ["--key", f"{now.name}.key"]
         then = command(*words, store=store)
     if as_json:
         dump({**_plain(found), "next": then})
