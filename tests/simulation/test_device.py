@@ -219,7 +219,7 @@ def test_the_fused_kernel_does_what_the_array_operations_do(monkeypatch):
     settings = {"seed": 3, "checkpoints": (20, 250), "method": "device", "device": "cpu"}
     pools.device_pool.cache_clear()
     kernels = simulate_together(runs, environment, **settings)
-    greedy = simulate_together(runs[:-1], environment, **settings)  # in large blocks, by threads
+    greedy = simulate_together(runs[:-1], environment, **settings)  # in large blocks
     monkeypatch.setattr(pools, "pool_kernel", lambda *_: None)
     pools.device_pool.cache_clear()
     plain = simulate_together(runs, environment, **settings)

@@ -1,6 +1,5 @@
 """How many trials and units a device holds at a time."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
@@ -23,8 +22,8 @@ ON_HOST = 2**28
 #: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
 MOST, FEWEST = 2**16, 2**12
 #: Units of a block that a kernel draws and sums up without making them, so few that the sums of
-#: whole numbers up to 127 squared fit 32 bits; and how many runs work on it at the same time.
-KERNEL, THREADS = 2**22, 8
+#: whole numbers up to 127 squared fit 32 bits.
+KERNEL = 2**22
 
 #: Makes the source of some trials.
 Maker = Callable[[Sequence[Any]], Source]
@@ -48,9 +47,7 @@ def sources(
         and (pool := _held(first, backend))
         and pool.kernel
     ):
-        # Triton's interpreter, which stands in for a GPU in tests, knows one thread.
-        threads = min(os.cpu_count() or 1, THREADS) if backend.name == "cuda" else 1
-        yield PoolSource(cast(Any, instances), pool, backend, KERNEL, threads), instances
+        yield PoolSource(cast(Any, instances), pool, backend, KERNEL), instances
         return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)

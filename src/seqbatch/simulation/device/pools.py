@@ -83,10 +83,9 @@ class PoolSource:
         pool: DevicePool,
         backend: Backend,
         size: int,
-        threads: int = 1,
     ) -> None:
         self.environment, self.backend = instances[0].environment, backend
-        self.size, self.threads = size, threads
+        self.size = size
         self.pool, self.scale = pool, pool.scale
         keys = trial_keys([instance.seed for instance in instances])
         self.keys = backend.array(keys)[:, None]

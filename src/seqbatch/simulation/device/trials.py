@@ -5,8 +5,7 @@ own code, as in any other simulation: `begin`, `absorb`, `close`, and the estima
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -101,17 +100,11 @@ def simulate_trials(
 def _play(runs: Sequence["_Run"], source: Source) -> None:
     """Feed every run with blocks until all are finished."""
     index = 0
-    # Where units are never made, runs need no memory to speak of: threads estimate for some while
-    # the device works for others. Runs share nothing, so that their order does not matter.
-    with ThreadPoolExecutor(source.threads) as workers:
-        while waiting := [run for run in runs if not run.finished]:
-            units = source.block(index)
-            if source.threads == 1:
-                for start in range(0, len(waiting), SCORED):
-                    _feed(waiting[start : start + SCORED], units)
-            else:
-                list(workers.map(_Run.feed, waiting, repeat(units)))
-            index += 1
+    while waiting := [run for run in runs if not run.finished]:
+        units = source.block(index)
+        for start in range(0, len(waiting), SCORED):
+            _feed(waiting[start : start + SCORED], units)
+        index += 1
 
 
 def _feed(runs: Sequence["_Run"], units: Units) -> None:

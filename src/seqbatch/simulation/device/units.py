@@ -108,13 +108,10 @@ class Source(Protocol):
         Units of a block; a shorter one is the last.
     scale
         What contexts are multiplied by.
-    threads
-        How many runs may work on a block at the same time.
     """
 
     size: int
     scale: float
-    threads: int
 
     def block(self, index: int) -> Units:
         """Return units index * size and following."""
@@ -123,7 +120,7 @@ class Source(Protocol):
 class HostSource:
     """Blocks that the environment makes as ever, one trial after another, moved to the device."""
 
-    size, scale, threads = BLOCK, 1.0, 1
+    size, scale = BLOCK, 1.0
 
     def __init__(self, instances: Sequence[Instance], backend: Backend) -> None:
         self.instances, self.backend = instances, backend
@@ -152,7 +149,7 @@ class HostSource:
 class LinearSource:
     """Linear rewards over contexts that are drawn on the device, by the environment's own law."""
 
-    scale, threads = 1.0, 1
+    scale = 1.0
 
     def __init__(self, instances: Sequence[LinearInstance], backend: Backend) -> None:
         self.environment: LinearEnvironment = instances[0].environment
