@@ -278,7 +278,7 @@ def test_whole_counts_take_few_steps(monkeypatch):
     counts = whole(found.probabilities).sum(axis=0)
     assert not any(count % ONE for count in counts)
     assert sum(int(cost) * count for cost, count in zip(costs, counts, strict=True)) <= 3_000 * ONE
-    assert len(taken) < 600
+    assert len(taken) < 1_200
 
 
 def test_a_cost_on_average_may_be_exceeded_by_what_is_drawn():
@@ -297,5 +297,5 @@ def test_limits_are_refused_by_the_names_of_actions():
     limits = Limits(at_most=[1, 1], names=["mail", "call"])
     with pytest.raises(InvalidArgumentError, match="at least 4 over mail, call"):
         limited(np.zeros((4, 2)), np.full((4, 2), 0.5), limits)
-    with pytest.raises(InvalidArgumentError, match="at_least .* for call"):
+    with pytest.raises(InvalidArgumentError, match=r"at_least .* for call"):
         Limits(at_most=[9, 1], at_least=[0, 2], names=["mail", "call"])
