@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch.allocation import Limits, limited, rounded
+from seqbatch.allocation.prices import Dual
 from seqbatch.errors import InvalidArgumentError
 from tests.oracles.transport import best_value
 
@@ -273,3 +274,42 @@ def test_arguments_that_do_not_fit_are_refused():
         limited(table, table, tight, floor=[[0.9, 0.9], [0, 0]])
     with pytest.raises(InvalidArgumentError, match=r"at least the 1\.6 units that the floor gives"):
         limited(table, table, tight, floor=[[0.8, 0], [0.8, 0]])
+
+
+def test_whole_counts_take_few_steps(monkeypatch):
+    """Counts that are all fixed have one price too many: nothing would hold the prices in place."""
+    random, taken = np.random.default_rng(0), []
+    at = Dual.at
+    monkeypatch.setattr(Dual, "at", lambda self, point: taken.append(1) or at(self, point))
+    scores = random.normal(size=(3_000, 10))
+    eligible = random.random((3_000, 10)) < 0.7
+    eligible[:, 0] = True
+    chosen = np.eye(10)[np.where(eligible, scores, -np.inf).argmax(axis=1)]
+    costs = np.arange(10.0)
+    limits = Limits(at_most=[np.inf] + [120] * 9, costs=costs, budget=3_000)
+    floor = np.where(eligible, 0.01, 0)
+    found = limited(scores, chosen, limits, eligible=eligible, floor=floor)
+    counts = whole(found.probabilities).sum(axis=0)
+    assert not any(count % ONE for count in counts)
+    assert sum(int(cost) * count for cost, count in zip(costs, counts, strict=True)) <= 3_000 * ONE
+    assert len(taken) < 1_200
+
+
+def test_a_cost_on_average_may_be_exceeded_by_what_is_drawn():
+    """One unit that may cost 1 on average gets what costs 4 in a quarter of draws, at most."""
+    costs, chosen = [0.0, 4.0], [[0.0, 1.0]]
+    limits = Limits(costs=costs, budget=5, on_average=1)
+    found = limited([[0.0, 9.0]], chosen, limits)
+    assert found.probabilities[0] == pytest.approx([0.75, 0.25])
+    surely = limited([[0.0, 9.0]], chosen, Limits(costs=costs, budget=3, on_average=1))
+    assert surely.probabilities.tolist() == [[1.0, 0.0]]
+    with pytest.raises(InvalidArgumentError, match="budget must be given with on_average"):
+        Limits(costs=costs, on_average=1)
+
+
+def test_limits_are_refused_by_the_names_of_actions():
+    limits = Limits(at_most=[1, 1], names=["mail", "call"])
+    with pytest.raises(InvalidArgumentError, match="at least 4 over mail, call"):
+        limited(np.zeros((4, 2)), np.full((4, 2), 0.5), limits)
+    with pytest.raises(InvalidArgumentError, match=r"at_least .* for call"):
+        Limits(at_most=[9, 1], at_least=[0, 2], names=["mail", "call"])

@@ -183,7 +183,10 @@ class _Task:
                 f"{self.bounds.surely:g} and expected counts {exact.round(2).tolist()}",
                 "Raise the budget or lower the floor.",
             )
-        return replace(self.bounds, least=found, most=found, budget=np.inf)
+        least, most = found.copy(), found.copy()
+        # The last count follows from the others; a limit on it, too, would leave prices open.
+        least[found.argmax()], most[found.argmax()] = 0, np.inf
+        return replace(self.bounds, least=least, most=most, budget=np.inf)
 
 
 def sure_cost(totals: list[int], costs: Floats) -> float:
