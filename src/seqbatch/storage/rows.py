@@ -49,6 +49,11 @@ class View:
         self._bulk = bulk(connection)
 
     @property
+    def connection(self) -> sa.Connection:
+        """The connection, for what is kept beside the campaign in the same transaction."""
+        return self._connection
+
+    @property
     def name(self) -> str:
         """The campaign's name as the store has it."""
         return self._name
