@@ -1,5 +1,6 @@
 """What was answered to calls that may come again, kept with the changes that they made."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,10 +37,10 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What was answered: a status, and a document in pieces."""
+    """What was answered: a status, headers, and a document in pieces."""
 
     status: int
-    media_type: str
+    headers: dict[str, str]
     pieces: Iterable[bytes]
     request: str = ""
 
@@ -58,7 +59,7 @@ def found(connection: sa.Connection, store: SQLStore, call: Call) -> Answer | No
         return None
     return Answer(
         status=row["status"],
-        media_type=row["media_type"],
+        headers=json.loads(row["headers"]),
         pieces=_pieces(store, call),
         request=row["request"],
     )
@@ -72,7 +73,7 @@ def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
             **own,
             request=call.request,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
-            media_type=answer.media_type,
+            headers=json.dumps(answer.headers),
             status=answer.status,
         )
     )

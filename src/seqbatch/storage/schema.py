@@ -134,7 +134,7 @@ answers = _table(
     "answers",
     _key("token", sa.Text),
     _key("key", sa.Text),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("request", "at", "media_type")),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("request", "at", "headers")),
     sa.Column("status", sa.Integer, nullable=False),
 )
 

@@ -10,7 +10,12 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.store import Tombstone
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    StoreError,
+    UnknownCampaignError,
+)
 from seqbatch.storage import migrating, schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
@@ -189,7 +194,7 @@ class SQLStore:
     def _refuse_unknown(self, connection: sa.Connection, name: str) -> NoReturn:
         names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
         there = ", ".join(map(str, names[:10])) or "none"
-        raise CampaignStateError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
+        raise UnknownCampaignError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
 
     def _lock(self, connection: sa.Connection, campaign: int) -> bool:  # noqa: ARG002
         """Keep other changes of the campaign waiting; say whether it is still there."""

@@ -1,9 +1,9 @@
 """Several changes of one campaign in one transaction, with what else must be kept with them.
 
-A campaign's calls begin and end a transaction each. Handed a :class:`Together` for a store, they are
-parts of a longer one: a part that fails leaves nothing, the others stay, and all of them are kept
-when the whole ends well. So an answer can be kept with the change that it answers for, and calls
-that arrive together share the time that a disk takes.
+A campaign's calls begin and end a transaction each. Handed a :class:`Together` for a store, they
+are parts of a longer one: a part that fails leaves nothing, the others stay, and all of them are
+kept when the whole ends well. So an answer can be kept with the change that it answers for, and
+calls that arrive together share the time that a disk takes.
 """
 
 from collections.abc import Callable, Iterator

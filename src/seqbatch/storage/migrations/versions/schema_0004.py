@@ -28,7 +28,7 @@ def upgrade() -> None:
         "answers",
         sa.Column("token", text, nullable=False),
         sa.Column("key", text, nullable=False),
-        *(sa.Column(name, text, nullable=False) for name in ("request", "at", "media_type")),
+        *(sa.Column(name, text, nullable=False) for name in ("request", "at", "headers")),
         sa.Column("status", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("token", "key"),
     )
