@@ -59,7 +59,7 @@ class Running:
 @contextmanager
 def serving(app):
     """Serve an application at a free port; yield its address."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on")
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -7,19 +7,22 @@ import asyncio
 import hashlib
 import math
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.problems import ProblemError, invalid
+from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"
 #: The kinds of files that are read, by their media types.
@@ -73,21 +76,48 @@ async def read_json(request: Request, model: type[M]) -> tuple[M, str]:
         raise invalid(found) from None
 
 
+@dataclass(frozen=True)
+class Spooled:
+    """A body in a file: where, of which format, its hash, and a folder that goes with it."""
+
+    upload: Upload
+    file_format: str
+    hashed: str
+    folder: Path
+
+
 @asynccontextmanager
-async def spooled(request: Request) -> AsyncIterator[tuple[Upload, str, Path, str]]:
-    """Write a body to a file; yield it, its format, a folder for answers, and its hash."""
+async def spooled(request: Request) -> AsyncIterator[Spooled]:
+    """Write a body to a file in a folder of its own, which is gone afterwards."""
     file_format = FILES[media_type(request)]
-    made = await run_in_threadpool(TemporaryDirectory, prefix="seqbatch-")
-    try:
-        path, hashed = Path(made.name) / f"body.{file_format}", hashlib.sha256()
+    with own_folder() as folder:
+        path, hashed = folder / f"body.{file_format}", hashlib.sha256()
         with path.open("wb") as file:
             async for piece in _pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
-        yield Upload(path), file_format, Path(made.name), hashed.hexdigest()
-    except BaseException:
-        made.cleanup()
-        raise
+        yield Spooled(Upload(path), file_format, hashed.hexdigest(), folder)
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, with what is in it."""
+    with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def sent_file(path: Path, headers: dict[str, str]) -> StreamingResponse:
+    """Send a file piece by piece. It is open from now on, and may be removed."""
+    file, length = path.open("rb"), path.stat().st_size
+    headers = {**headers, "content-length": str(length)}
+    return StreamingResponse(pieces_of(file), headers=headers)
+
+
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what is in a file, and close it."""
+    with file:
+        while piece := file.read(PIECE):
+            yield piece
 
 
 async def _pieces(request: Request, limit: int) -> AsyncIterator[bytes]:

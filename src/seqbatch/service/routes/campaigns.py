@@ -1,7 +1,5 @@
 """Campaigns: try one out, create, list, show, close a wave, amend, continue, abort."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -17,7 +15,7 @@ from seqbatch.campaign.views.next_step import step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
 from seqbatch.service.answering import as_json, bounded, call_of, changed, sent, stepped
-from seqbatch.service.bodies import read_json, table_of
+from seqbatch.service.bodies import own_folder, read_json, table_of
 from seqbatch.service.describing import reads
 from seqbatch.service.models import (
     AmendBody,
@@ -95,8 +93,8 @@ async def validate_spec(request: Request, token: Caller) -> Response:
             spec = declared(body.spec)
         except InvalidSpecError as error:
             return _tried(Validated(problems=(error,)), store.label)
-        with TemporaryDirectory(prefix="seqbatch-") as folder:
-            scratch = open_store(Path(folder) / "scratch.db")
+        with own_folder() as folder:
+            scratch = open_store(folder / "scratch.db")
             try:
                 existing = store if token.sees(spec.name) else None
                 found = validate(spec, units, outcomes, scratch=scratch, existing=existing)

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, Response
-from starlette.background import BackgroundTask
+from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller, caller
@@ -17,7 +16,9 @@ from seqbatch.service.bodies import (
     MEDIA_TYPES,
     Upload,
     media_type,
+    pieces_of,
     read_json,
+    sent_file,
     spooled,
     table_of,
 )
@@ -31,7 +32,7 @@ from seqbatch.service.models import (
     Reason,
 )
 from seqbatch.service.problems import responses
-from seqbatch.storage.answers import PIECE, Answer
+from seqbatch.storage.answers import Answer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.together import Together
 from seqbatch.storage.tokens import Token
@@ -87,22 +88,17 @@ async def _assign_file(
     request: Request, name: str, token: Token, options: dict[str, bool], wanted: str | None
 ) -> Response:
     store: SQLStore = request.app.state.store
-    async with spooled(request) as (units, file_format, folder, hashed):
-        made = wanted or file_format
-        call, out = call_of(request, token, hashed), folder / f"assignments.{made}"
+    async with spooled(request) as body:
+        made = wanted or body.file_format
+        call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
 
         def change(base: Together) -> Answer:
             campaign = Campaign(base, name, who=token.name)
-            result = campaign.assign(units, file_format=file_format, out=out, **options)
+            result = campaign.assign(body.upload, file_format=body.file_format, out=out, **options)
             return Answer(status=200, headers=_headers(result, made), pieces=_content(out))
 
         answer = await run_in_threadpool(changed, store, call, change)
-        cleaning = BackgroundTask(_clear, folder)
-        if out.exists():
-            return FileResponse(out, headers=answer.headers, background=cleaning)
-        response = sent(answer)
-        response.background = cleaning
-        return response
+        return sent_file(out, answer.headers) if out.exists() else sent(answer)
 
 
 def _headers(result: Assigned, file_format: str) -> dict[str, str]:
@@ -115,15 +111,8 @@ def _headers(result: Assigned, file_format: str) -> dict[str, str]:
 
 
 def _content(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            yield piece
-
-
-def _clear(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    """Yield what is in a file, which is opened where anybody asks."""
+    yield from pieces_of(path.open("rb"))
 
 
 @router.post(
@@ -144,12 +133,10 @@ async def record(
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
-        async with spooled(request) as (rows, file_format, folder, hashed):
-            call = None if dry_run else call_of(request, token, hashed)
-            step = _recording(rows, file_format=file_format, **options)
-            answer = await run_in_threadpool(stepped, store, name, token, call, step)
-            await run_in_threadpool(_clear, folder)
-            return sent(answer)
+        async with spooled(request) as file:
+            call = None if dry_run else call_of(request, token, file.hashed)
+            step = _recording(file.upload, file_format=file.file_format, **options)
+            return sent(await run_in_threadpool(stepped, store, name, token, call, step))
     body, hashed = await read_json(request, OutcomesBody)
     table = await run_in_threadpool(table_of, body.outcomes, what="outcomes")
     step = _recording(table, correct=body.correct, reason=body.reason, dry_run=body.dry_run)

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import FileResponse, Response
-from starlette.background import BackgroundTask
+from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
 from seqbatch.service.access import caller
 from seqbatch.service.answering import as_json, bounded, sent
-from seqbatch.service.bodies import FILES, MEDIA_TYPES
+from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.describing import sends
 from seqbatch.service.models import EventsAnswer
 from seqbatch.service.problems import responses
@@ -135,16 +133,14 @@ async def export(
 
 async def _file(
     request: Request, name: str, media_type: str, write: Callable[[Path], Any]
-) -> FileResponse:
-    """Answer with a file that is written first, sent in pieces, and then removed."""
-    folder = TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True)
-    out = Path(folder.name) / name
-    try:
+) -> Response:
+    """Answer with a file that is written first and then sent in pieces."""
+    with own_folder() as folder:
+        out = folder / name
         await bounded(request, lambda: write(out))
-    except BaseException:
-        folder.cleanup()
-        raise
-    headers = {"content-type": media_type, "content-security-policy": PAGE}
-    return FileResponse(
-        out, filename=name, headers=headers, background=BackgroundTask(folder.cleanup)
-    )
+        headers = {
+            "content-type": media_type,
+            "content-security-policy": PAGE,
+            "content-disposition": f'attachment; filename="{name}"',
+        }
+        return sent_file(out, headers)
