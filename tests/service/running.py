@@ -33,12 +33,14 @@ class Running:
     url: str
     store: Any
     secrets: dict[str, str] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.Lock)
 
     def token(self, name: str, *, role: str | None = None, **options: Any) -> str:
-        if name not in self.secrets:
-            made, _ = tokens.create(self.store, name, role=role or name, **options)
-            self.secrets[name] = made
-        return self.secrets[name]
+        with self.lock:
+            if name not in self.secrets:
+                made, _ = tokens.create(self.store, name, role=role or name, **options)
+                self.secrets[name] = made
+            return self.secrets[name]
 
     def call(self, method: str, path: str, *, role: str = "admin", key: str = "", **options: Any):
         headers = {"authorization": f"Bearer {self.token(role)}", **options.pop("headers", {})}
@@ -59,7 +61,9 @@ class Running:
 @contextmanager
 def serving(app):
     """Serve an application at a free port; yield its address."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="error", lifespan="on", server_header=False
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -84,7 +84,7 @@ def test_a_token_for_other_campaigns_creates_and_lists_none(service):
 @pytest.mark.parametrize(
     "header",
     [
-        "", "Bearer", "Bearer ", "Basic YTpi", "Bearer sqb_", "Bearer sqb_" + "0" * 38,
+        "", "Bearer", "Basic YTpi", "Bearer sqb_", "Bearer sqb_" + "0" * 38,
         "Bearer " + "x" * 5_000, "bearer\tnone",
     ],
 )  # fmt: skip

@@ -53,4 +53,5 @@ def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) 
 
 def sends(*media_types: str) -> dict[str, Any]:
     """Return what a route's schema says of an answer that is a file."""
-    return {"description": "The file.", "content": dict.fromkeys(media_types, _FILE)}
+    content = {kind: {"schema": {"type": "object"}} if kind == JSON else _FILE for kind in media_types}
+    return {"description": "The file.", "content": content}

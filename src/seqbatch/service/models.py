@@ -2,11 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too dear"])]
 Row = dict[str, Any]
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+#: A campaign's name in an address, as a spec may have it.
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
 
 _SPEC = {
     "name": "spring",
@@ -54,7 +56,7 @@ class PlanBody(Body):
 class SpecBody(Body):
     """A campaign's spec: the text of a TOML file, or the same as plain values."""
 
-    spec: dict[str, Any] | Annotated[str, Field(max_length=1_000_000)] = Field(examples=[_SPEC])
+    spec: dict[str, Any] | Annotated[str, Field(max_length=100_000)] = Field(examples=[_SPEC])
 
 
 class ValidateBody(SpecBody):

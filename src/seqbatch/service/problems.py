@@ -181,5 +181,5 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         statuses = (408, *statuses)
     return {
         status: {"description": said[status], "content": {MEDIA_TYPE: schema}}
-        for status in (401, 403, *statuses, 503)
+        for status in (401, 403, *statuses, 422, 503)
     }

@@ -23,6 +23,7 @@ from seqbatch.service.models import (
     CampaignsAnswer,
     CloseBody,
     EventAnswer,
+    Name,
     ReasonBody,
     SpecBody,
     ValidateAnswer,
@@ -161,7 +162,7 @@ async def create(request: Request, token: Caller) -> Response:
     summary="Show a campaign in short, and what comes next.",
     responses={200: {"model": CampaignAnswer}, **responses(404)},
 )
-async def show(request: Request, name: str) -> Response:
+async def show(request: Request, name: Name) -> Response:
     """For its waves and actions ask for its status."""
     campaign = Campaign(request.app.state.store, name)
     return sent(as_json(in_short(await run_in_threadpool(campaign.situation))))
@@ -173,7 +174,7 @@ async def show(request: Request, name: str) -> Response:
     openapi_extra=reads(CloseBody),
     responses={200: {"model": Closed}, **responses(404, 409, 413, 415, 422)},
 )
-async def close(request: Request, name: str, token: Caller) -> Response:
+async def close(request: Request, name: Name, token: Caller) -> Response:
     """Name the wave: one that is closed already gets its answer again."""
     body, hashed = await read_json(request, CloseBody)
     call, store = call_of(request, token, hashed), request.app.state.store
@@ -189,7 +190,7 @@ async def close(request: Request, name: str, token: Caller) -> Response:
     openapi_extra=reads(AmendBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
-async def amend(request: Request, name: str, token: Caller) -> Response:
+async def amend(request: Request, name: Name, token: Caller) -> Response:
     """Sizes, actions, the floor, what absent units count as, and how numbers are spelled."""
     body, hashed = await read_json(request, AmendBody)
     call, store = call_of(request, token, hashed), request.app.state.store
@@ -205,7 +206,7 @@ async def amend(request: Request, name: str, token: Caller) -> Response:
     openapi_extra=reads(ReasonBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
-async def go_on(request: Request, name: str, token: Caller) -> Response:
+async def go_on(request: Request, name: Name, token: Caller) -> Response:
     """The reason is kept."""
     body, hashed = await read_json(request, ReasonBody)
     call, store = call_of(request, token, hashed), request.app.state.store
@@ -222,7 +223,7 @@ async def go_on(request: Request, name: str, token: Caller) -> Response:
     openapi_extra=reads(ReasonBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
-async def abort(request: Request, name: str, token: Caller) -> Response:
+async def abort(request: Request, name: Name, token: Caller) -> Response:
     """The reason is kept."""
     body, hashed = await read_json(request, ReasonBody)
     call, store = call_of(request, token, hashed), request.app.state.store

@@ -27,6 +27,7 @@ from seqbatch.service.grouping import Groups, Small, assigned
 from seqbatch.service.models import (
     AssignmentsAnswer,
     AssignmentsBody,
+    Name,
     OutcomesAnswer,
     OutcomesBody,
     Reason,
@@ -54,7 +55,7 @@ FILE = {"schema": {"type": "string", "format": "binary"}}
 )
 async def assign(
     request: Request,
-    name: str,
+    name: Name,
     token: Caller,
     partial: Annotated[bool, Query(description="Of a file: take the first that fit.")] = False,
     draw: Annotated[bool, Query(description="Of a file: draw as many as fit from it.")] = False,
@@ -85,7 +86,7 @@ async def assign(
 
 
 async def _assign_file(
-    request: Request, name: str, token: Token, options: dict[str, bool], wanted: str | None
+    request: Request, name: Name, token: Token, options: dict[str, bool], wanted: str | None
 ) -> Response:
     store: SQLStore = request.app.state.store
     async with spooled(request) as body:
@@ -123,7 +124,7 @@ def _content(path: Path) -> Iterator[bytes]:
 )
 async def record(
     request: Request,
-    name: str,
+    name: Name,
     token: Caller,
     correct: Annotated[bool, Query(description="Of a file: replace known values.")] = False,
     reason: Annotated[Reason, Query(description="Of a file: why.")] = "",

@@ -12,7 +12,7 @@ from seqbatch.service.access import caller
 from seqbatch.service.answering import as_json, bounded, sent
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.describing import sends
-from seqbatch.service.models import EventsAnswer
+from seqbatch.service.models import EventsAnswer, Name
 from seqbatch.service.problems import responses
 
 router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])
@@ -36,7 +36,7 @@ PAGE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     summary="Show where a campaign stands.",
     responses={200: {"model": Status}, **responses(404, 422, 429)},
 )
-async def status(request: Request, name: str, at_event: AtEvent = None) -> Response:
+async def status(request: Request, name: Name, at_event: AtEvent = None) -> Response:
     """Waves, actions, outcomes, limits, and what there is to know about the estimate."""
     campaign = Campaign(request.app.state.store, name)
     return sent(as_json(await bounded(request, lambda: campaign.status(at_event=at_event))))
@@ -49,7 +49,7 @@ async def status(request: Request, name: str, at_event: AtEvent = None) -> Respo
 )
 async def findings(
     request: Request,
-    name: str,
+    name: Name,
     level: Annotated[float, Query(gt=0, lt=1, description="The intervals' coverage.")] = 0.95,
     at_event: AtEvent = None,
 ) -> Response:
@@ -66,7 +66,7 @@ async def findings(
 )
 async def events(
     request: Request,
-    name: str,
+    name: Name,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Those after this event.")] = 0,
     most: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
 ) -> Response:
@@ -83,7 +83,7 @@ async def events(
 )
 async def report(
     request: Request,
-    name: str,
+    name: Name,
     file_format: Annotated[Document, Query(alias="format")] = "html",
     at_event: AtEvent = None,
 ) -> Response:
@@ -101,7 +101,7 @@ async def report(
     responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
 )
 async def protocol(
-    request: Request, name: str, file_format: Annotated[Document, Query(alias="format")] = "html"
+    request: Request, name: Name, file_format: Annotated[Document, Query(alias="format")] = "html"
 ) -> Response:
     """The page opens and prints without a network."""
     campaign = Campaign(request.app.state.store, name)
@@ -118,7 +118,7 @@ async def protocol(
 )
 async def export(
     request: Request,
-    name: str,
+    name: Name,
     what: Literal["units", "outcomes", "held", "events"] = "units",
     file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
@@ -132,7 +132,7 @@ async def export(
 
 
 async def _file(
-    request: Request, name: str, media_type: str, write: Callable[[Path], Any]
+    request: Request, name: Name, media_type: str, write: Callable[[Path], Any]
 ) -> Response:
     """Answer with a file that is written first and then sent in pieces."""
     with own_folder() as folder:
