@@ -110,7 +110,21 @@ async def caller(
     name = request.path_params.get("name")
     if name is not None:
         require_sight(token, name)
+    _require_known_parameters(request)
     return token
+
+
+def _require_known_parameters(request: Request) -> None:
+    """Refuse parameters that the route does not have: a misspelled one would do nothing."""
+    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    odd = next((name for name in given if name not in known or given.count(name) > 1), None)
+    if odd is not None:
+        there = ", ".join(sorted(known)) or "none"
+        raise ProblemError(
+            422, "invalid-argument",
+            f"each parameter must be one of {there}, once; received {odd[:100]!r}.",
+        )  # fmt: skip
 
 
 #: The token of a call.

@@ -53,5 +53,7 @@ def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) 
 
 def sends(*media_types: str) -> dict[str, Any]:
     """Return what a route's schema says of an answer that is a file."""
-    content = {kind: {"schema": {"type": "object"}} if kind == JSON else _FILE for kind in media_types}
+    content = {
+        kind: {"schema": {"type": "object"}} if kind == JSON else _FILE for kind in media_types
+    }
     return {"description": "The file.", "content": content}
