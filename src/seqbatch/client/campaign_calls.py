@@ -1,8 +1,10 @@
 """The calls of one campaign, by the names that its methods have."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote
+
+import httpx
 
 from seqbatch.client.calls import (
     Assigned,
@@ -15,6 +17,8 @@ from seqbatch.client.calls import (
     plain,
     recorded,
 )
+
+T = TypeVar("T")
 
 
 class CampaignCalls:
@@ -64,7 +68,13 @@ class CampaignCalls:
         body = {name: value for name, value in values.items() if value is not None}
         return self._change(what, key, {"json": body}, plain)
 
-    def _change(self, what: str, key: str | None, body: dict[str, Any], understood: Any) -> Any:
+    def _change(
+        self,
+        what: str,
+        key: str | None,
+        body: dict[str, Any],
+        understood: Callable[[httpx.Response], T],
+    ) -> Call[T]:
         headers = {**body.pop("headers", {}), **changing(key)}
         return Call(
             method="POST", path=f"{self._base}/{what}", headers=headers, understood=understood,

@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-import seqbatch
 from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
@@ -45,7 +45,7 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or Settings()
     app = FastAPI(
-        title="seqbatch", version=seqbatch.__version__, openapi_url=None, docs_url=None,
+        title="seqbatch", version=version("seqbatch"), openapi_url=None, docs_url=None,
         redoc_url=None, lifespan=_lifespan, redirect_slashes=False,
         description="Plan and run adaptive experiments whose feedback comes in a few batches.",
     )  # fmt: skip

@@ -126,9 +126,9 @@ class Groups:
                 if small in twins:
                     small.made = small.made or _twin(small, twins[small])
                     continue
-                fresh = isinstance(small.made, Answer) and not small.made.request
-                if small.call is not None and fresh:
-                    answers.keep(connection, small.call, small.made)
+                made = small.made
+                if small.call is not None and isinstance(made, Answer) and not made.request:
+                    answers.keep(connection, small.call, made)
         self.transactions += 1
         self.calls += len(group)
         for small in group:

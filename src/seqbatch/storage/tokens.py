@@ -10,8 +10,10 @@ import json
 import secrets
 import string
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -163,8 +165,8 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _token(row: sa.RowMapping | dict[str, str]) -> Token:
-    plain = {name: value for name, value in row.items() if name != "hash"}
+def _token(row: Mapping[Any, Any]) -> Token:
+    plain: dict[str, Any] = {name: value for name, value in row.items() if name != "hash"}
     return Token(**{**plain, "campaigns": tuple(json.loads(plain["campaigns"]))})
 
 

@@ -86,7 +86,7 @@ async def assign(
 
 
 async def _assign_file(
-    request: Request, name: Name, token: Token, options: dict[str, bool], wanted: str | None
+    request: Request, name: Name, token: Token, options: dict[str, Any], wanted: str | None
 ) -> Response:
     store: SQLStore = request.app.state.store
     async with spooled(request) as body:
