@@ -71,13 +71,13 @@ class Access:
         self._seconds = seconds
         self._known: dict[str, Believed] = {}
 
-    def token(self, secret: str) -> Token | None:
+    async def token(self, secret: str) -> Token | None:
         """Return the token that these letters are, None where it is none or no longer one."""
         kept, now = tokens.hashed(secret), time.monotonic()
         known = self._known.get(kept)
         if known is None or known.until < now:
             self._known.pop(kept, None)
-            found = tokens.find(self._store, secret)
+            found = await run_in_threadpool(tokens.find, self._store, secret)
             if found is None:
                 return None
             if len(self._known) >= self.MOST:
@@ -94,7 +94,7 @@ async def caller(
     token = None
     # Before the store is asked: what cannot be a token is none.
     if given is not None and tokens.well_formed(given.credentials):
-        token = await run_in_threadpool(access.token, given.credentials)
+        token = await access.token(given.credentials)
     if token is None:
         raise ProblemError(
             401, "unauthorised",

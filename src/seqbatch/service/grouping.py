@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import sqlalchemy as sa
 
 from seqbatch.campaign import Assigned, Campaign
 from seqbatch.errors import StoreError
@@ -118,17 +119,12 @@ class Groups:
                 connection = together.connection
                 assert connection is not None
             twins = _twins(group)
-            for small in group:
-                _answered_before(small, together, self._store)
+            _answered_before(group, together, self._store)
             for some in _alike([small for small in group if small not in twins]):
                 _made(some, name, together)
-            for small in group:
-                if small in twins:
-                    small.made = small.made or _twin(small, twins[small])
-                    continue
-                made = small.made
-                if small.call is not None and isinstance(made, Answer) and not made.request:
-                    answers.keep(connection, small.call, made)
+            for small, other in twins.items():
+                small.made = small.made or _twin(small, other)
+            _keep(connection, [small for small in group if small not in twins])
         self.transactions += 1
         self.calls += len(group)
         for small in group:
@@ -139,14 +135,27 @@ class Groups:
                 small.future.set_exception(small.made)
 
 
-def _answered_before(small: Small, together: Together, store: SQLStore) -> None:
-    if small.call is not None:
-        assert together.connection is not None
-        try:
-            found = answers.found(together.connection, store, small.call)
-            small.made = again(found, small.call)
-        except ProblemError as error:
-            small.made = error
+def _keep(connection: sa.Connection, group: Sequence[Small]) -> None:
+    """Keep the answers of calls that were made now and may come again."""
+    kept = []
+    for small in group:
+        made = small.made
+        if small.call is not None and isinstance(made, Answer) and not made.request:
+            kept.append((small.call, made))
+    answers.keep_all(connection, kept)
+
+
+def _answered_before(group: Sequence[Small], together: Together, store: SQLStore) -> None:
+    """Answer the calls that were answered before in the same way."""
+    assert together.connection is not None
+    calls = [small.call for small in group if small.call is not None]
+    known = answers.found_all(together.connection, store, calls)
+    for small in group:
+        if small.call is not None:
+            try:
+                small.made = again(known.get((small.call.token, small.call.key)), small.call)
+            except ProblemError as error:
+                small.made = error
 
 
 def _twins(group: Sequence[Small]) -> dict[Small, Small]:
@@ -188,7 +197,9 @@ def _made(some: list[Small], name: str, together: Together) -> None:
     campaign = Campaign(together, name, who=some[0].token.name)
     if len(some) > 1:
         try:
-            result = campaign.assign(pa.concat_tables([small.table for small in some]))
+            # In one piece: each piece of a table would be decided on and kept by itself.
+            whole = pa.concat_tables([small.table for small in some]).combine_chunks()
+            result = campaign.assign(whole)
         except StoreError:
             raise
         except Exception:

@@ -1,9 +1,11 @@
 """What was answered to calls that may come again, kept with the changes that they made."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -53,33 +55,64 @@ def find(store: SQLStore, call: Call) -> Answer | None:
 
 def found(connection: sa.Connection, store: SQLStore, call: Call) -> Answer | None:
     """Return the same within a transaction; its pieces are read when they are wanted."""
-    query = sa.select(schema.answers).where(*_of(schema.answers, call))
-    row = connection.execute(query).mappings().first()
-    if row is None:
-        return None
-    return Answer(
-        status=row["status"],
-        headers=json.loads(row["headers"]),
-        pieces=_pieces(store, call),
-        request=row["request"],
-    )
+    return found_all(connection, store, [call]).get((call.token, call.key))
+
+
+def found_all(
+    connection: sa.Connection, store: SQLStore, calls: Sequence[Call]
+) -> dict[tuple[str, str], Answer]:
+    """Return what was answered to those of some calls that were answered, by token and key."""
+    table, by_token = schema.answers, defaultdict[str, list[Call]](list)
+    for call in calls:
+        by_token[call.token].append(call)
+    answered = {}
+    for token, some in by_token.items():
+        keys = {call.key: call for call in some}
+        query = sa.select(table).where(table.c.token == token, table.c.key.in_(list(keys)))
+        for row in connection.execute(query).mappings():
+            answered[token, row["key"]] = Answer(
+                status=row["status"],
+                headers=json.loads(row["headers"]),
+                pieces=_pieces(store, keys[row["key"]]),
+                request=row["request"],
+            )
+    return answered
 
 
 def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
     """Keep an answer, as a part of the transaction that makes the change."""
-    own = {"token": call.token, "key": call.key}
-    connection.execute(
-        schema.answers.insert().values(
-            **own,
-            request=call.request,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            headers=json.dumps(answer.headers),
-            status=answer.status,
-        )
-    )
+    connection.execute(schema.answers.insert(), _row(call, answer))
+    # One piece at a time: an answer may be long.
     for number, content in enumerate(answer.pieces):
-        row = schema.answer_pieces.insert().values(**own, piece=number, content=content)
-        connection.execute(row)
+        connection.execute(schema.answer_pieces.insert(), _piece(call, number, content))
+
+
+def keep_all(connection: sa.Connection, kept: Sequence[tuple[Call, Answer]]) -> None:
+    """Keep short answers, all at once."""
+    if not kept:
+        return
+    connection.execute(schema.answers.insert(), [_row(call, answer) for call, answer in kept])
+    pieces = [
+        _piece(call, number, content)
+        for call, answer in kept
+        for number, content in enumerate(answer.pieces)
+    ]
+    connection.execute(schema.answer_pieces.insert(), pieces)
+
+
+def _row(call: Call, answer: Answer) -> dict[str, Any]:
+    return {
+        "token": call.token,
+        "key": call.key,
+        "request": call.request,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "headers": json.dumps(answer.headers),
+        "status": answer.status,
+    }
+
+
+def _piece(call: Call, number: int, content: bytes) -> dict[str, Any]:
+    return {"token": call.token, "key": call.key, "piece": number, "content": content}
 
 
 def forget(store: SQLStore, *, now: datetime | None = None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
@@ -31,6 +32,7 @@ from seqbatch.service.models import (
     OutcomesAnswer,
     OutcomesBody,
     Reason,
+    Row,
 )
 from seqbatch.service.problems import responses
 from seqbatch.storage.answers import Answer
@@ -41,6 +43,8 @@ from seqbatch.storage.tokens import Token
 router = APIRouter(prefix="/v1/campaigns", tags=["units"], dependencies=[Depends(caller)])
 
 Format = Literal["csv", "parquet", "arrow"]
+#: Rows that are made into a table in less time than another thread takes to begin.
+AT_ONCE = 20
 FILE = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -71,7 +75,7 @@ async def assign(
         options = {"partial": partial, "draw": draw}
         return await _assign_file(request, name, token, options, answer_format)
     body, hashed = await read_json(request, AssignmentsBody)
-    table = await run_in_threadpool(table_of, body.units, what="units")
+    table = await _table(body.units, "units")
 
     def step(campaign: Campaign) -> dict[str, Any]:
         result = campaign.assign(table, partial=body.partial, draw=body.draw)
@@ -83,6 +87,13 @@ async def assign(
     )  # fmt: skip
     groups: Groups = request.app.state.groups
     return sent(await awaited(groups.submit(name, small)))
+
+
+async def _table(rows: list[Row], what: str) -> pa.Table:
+    """Return rows as a table; many of them are made into one beside other calls."""
+    if len(rows) <= AT_ONCE:
+        return table_of(rows, what=what)
+    return await run_in_threadpool(table_of, rows, what=what)
 
 
 async def _assign_file(
@@ -139,7 +150,7 @@ async def record(
             step = _recording(file.upload, file_format=file.file_format, **options)
             return sent(await run_in_threadpool(stepped, store, name, token, call, step))
     body, hashed = await read_json(request, OutcomesBody)
-    table = await run_in_threadpool(table_of, body.outcomes, what="outcomes")
+    table = await _table(body.outcomes, "outcomes")
     step = _recording(table, correct=body.correct, reason=body.reason, dry_run=body.dry_run)
     call = None if body.dry_run else call_of(request, token, hashed)
     small = Small(token=token, call=call, table=table, step=step)
