@@ -73,7 +73,7 @@ def found_all(
             answered[token, row["key"]] = Answer(
                 status=row["status"],
                 headers=json.loads(row["headers"]),
-                pieces=_pieces(store, keys[row["key"]]),
+                pieces=_Pieces(store, keys[row["key"]]),
                 request=row["request"],
             )
     return answered
@@ -130,16 +130,24 @@ def forget(store: SQLStore, *, now: datetime | None = None) -> int:
         return len(old)
 
 
-def _pieces(store: SQLStore, call: Call) -> Iterator[bytes]:
-    table, number = schema.answer_pieces, 0
-    while True:
-        query = sa.select(table.c.content).where(*_of(table, call), table.c.piece == number)
-        with store.transaction(write=False) as connection:
-            content = connection.execute(query).scalar_one_or_none()
-        if content is None:
-            return
-        yield bytes(content)
-        number += 1
+@dataclass(frozen=True)
+class _Pieces:
+    """The pieces of a kept answer, read one by one, as often as they are wanted."""
+
+    store: SQLStore
+    call: Call
+
+    def __iter__(self) -> Iterator[bytes]:
+        table, number = schema.answer_pieces, 0
+        while True:
+            piece = (*_of(table, self.call), table.c.piece == number)
+            with self.store.transaction(write=False) as connection:
+                found = connection.execute(sa.select(table.c.content).where(*piece))
+                content = found.scalar_one_or_none()
+            if content is None:
+                return
+            yield bytes(content)
+            number += 1
 
 
 def _of(table: sa.Table, call: Call) -> tuple[sa.ColumnElement[bool], ...]:
