@@ -11,8 +11,8 @@ from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
 
 @pytest.fixture
-def service(tmp_path):
-    with running(tmp_path / "campaigns.db") as made:
+def service(store_url):
+    with running(store_url) as made:
         yield made
 
 

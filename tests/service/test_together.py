@@ -11,8 +11,8 @@ ASSIGN = "/v1/campaigns/spring/assignments"
 
 
 @pytest.fixture
-def service(tmp_path):
-    with running(tmp_path / "campaigns.db") as made:
+def service(store_url):
+    with running(store_url) as made:
         yield made
 
 
