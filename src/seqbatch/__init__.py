@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from seqbatch import planning as planning
     from seqbatch import simulation as simulation
     from seqbatch import storage as storage
+    from seqbatch.client import AsyncClient as AsyncClient
+    from seqbatch.client import Client as Client
 
 __version__ = "0.1.0"
 
@@ -44,14 +46,20 @@ ROOMS = (
 )  # fmt: skip
 
 
+#: The clients of a service, which need httpx.
+CLIENTS = ("AsyncClient", "Client")
+
+
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
 
     def __getattr__(name: str) -> Any:
         """Import a room of the library on first use, so that ``seqbatch.planning`` just works."""
         if name in ROOMS:
             return import_module(f"{__name__}.{name}")
+        if name in CLIENTS:
+            return getattr(import_module(f"{__name__}.client"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ROOMS})
+    return sorted({*globals(), *ROOMS, *CLIENTS})

@@ -11,6 +11,7 @@
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
     │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
     │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, outcomes missing
+    │   │   └── UnknownCampaignError                  a store that has no campaign of that name
     │   ├── StoreError         (also a RuntimeError)  a database that cannot be used
     │   └── OutputError        (also an OSError)      done, but a file could not be written
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
@@ -137,6 +138,10 @@ class CampaignStateError(CampaignError, RuntimeError):
     def __init__(self, message: str, *, commands: Sequence[tuple[str, ...]] = ()) -> None:
         super().__init__(message)
         self.commands = tuple(commands)
+
+
+class UnknownCampaignError(CampaignStateError):
+    """A store that has no campaign of that name; the message names those that it has."""
 
 
 class StoreError(CampaignError, RuntimeError):

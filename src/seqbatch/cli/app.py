@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import campaign_before_after
+from seqbatch.cli import campaign_before_after, service
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -39,6 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(campaign_before_after.app, name="campaign")
+app.add_typer(service.app, name="token")
 
 
 def _version(wanted: bool) -> None:
@@ -57,6 +58,7 @@ def common(
 
 
 app.command()(plan)
+app.command()(service.serve)
 
 
 @app.command("policies")

@@ -39,8 +39,16 @@ FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 
 @contextmanager
-def kindly(*, as_json: bool = False) -> Iterator[None]:
-    """Turn the package's errors into a message and an exit code."""
+def kindly(*, as_json: bool = False, extra: str = "campaign") -> Iterator[None]:
+    """Turn the package's errors into a message and an exit code.
+
+    Parameters
+    ----------
+    as_json
+        Whether to print the error for scripts, too.
+    extra
+        What to install where a module is missing.
+    """
     try:
         yield
     except (SeqbatchError, OSError) as error:
@@ -54,7 +62,7 @@ def kindly(*, as_json: bool = False) -> Iterator[None]:
             raise
         complain(
             f"this command needs {error.name}, which is not installed. Install it with: "
-            'pip install "seqbatch[campaign]"'
+            f'pip install "seqbatch[{extra}]"'
         )
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:

@@ -49,8 +49,8 @@ def _words(campaign: "Campaign") -> list[str]:
     return words
 
 
-def command(*words: str, store: str) -> str:
-    """Return a campaign command for a shell; the store is named where it is not the usual one.
+def command(*words: str, store: str, group: str = "campaign") -> str:
+    """Return a command of a group for a shell; the store is named where it is not the usual one.
 
     >>> command("create", "my spec.toml", store="campaigns.db")
     "seqbatch campaign create 'my spec.toml'"
@@ -58,7 +58,7 @@ def command(*words: str, store: str) -> str:
     'seqbatch campaign close spring --store postgresql://ann:...@host/db'
     """
     named = [] if store in (STORE, os.environ.get("SEQBATCH_STORE")) else ["--store", store]
-    text = shlex.join(["seqbatch", "campaign", *words, *named])
+    text = shlex.join(["seqbatch", group, *words, *named])
     # A password is not repeated on a screen.
     return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
 

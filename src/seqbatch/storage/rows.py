@@ -49,6 +49,11 @@ class View:
         self._bulk = bulk(connection)
 
     @property
+    def connection(self) -> sa.Connection:
+        """The connection, for what is kept beside the campaign in the same transaction."""
+        return self._connection
+
+    @property
     def name(self) -> str:
         """The campaign's name as the store has it."""
         return self._name
@@ -144,6 +149,13 @@ class View:
             query = query.where(schema.states.c.event < before_event)
         row = self._connection.execute(query).mappings().first()
         return None if row is None else StateRecord(**_without_campaign(row))
+
+    def last_state_hash(self) -> str:
+        """Return the hash of the newest state, without its content, which may be long."""
+        table = schema.states
+        query = sa.select(table.c.hash).where(table.c.campaign == self._campaign)
+        found = self._connection.execute(query.order_by(table.c.event.desc()).limit(1))
+        return str(found.scalar_one())
 
     def numbers(self, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""

@@ -1,7 +1,8 @@
 """The tables as they are now; how they came to be is told by the migrations.
 
-All but the folds are append-only: triggers refuse every update, deletion and replacement. The one
-way past them is a tombstone: what belongs to its campaign may be deleted.
+All that campaigns are made of, but for the folds, is append-only: triggers refuse every update,
+deletion and replacement. The one way past them is a tombstone: what belongs to its campaign may be
+deleted. Tokens and answers belong to the service, and to no campaign.
 """
 
 from typing import Any
@@ -118,4 +119,29 @@ tombstones = _table(
         sa.Column(name, sa.Text, nullable=False)
         for name in ("last", "at", "who", "why", "previous", "hash")
     ),
+)
+
+tokens = _table(
+    "tokens",
+    _key("id", sa.Text),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("name", "role", "campaigns", "created", "expires", "revoked", "hash")
+    ),
+)
+
+answers = _table(
+    "answers",
+    _key("token", sa.Text),
+    _key("key", sa.Text),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("request", "at", "headers")),
+    sa.Column("status", sa.Integer, nullable=False),
+)
+
+answer_pieces = _table(
+    "answer_pieces",
+    _key("token", sa.Text),
+    _key("key", sa.Text),
+    _key("piece", sa.Integer),
+    sa.Column("content", sa.LargeBinary, nullable=False),
 )

@@ -10,7 +10,12 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.store import Tombstone
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    StoreError,
+    UnknownCampaignError,
+)
 from seqbatch.storage import migrating, schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
@@ -108,6 +113,12 @@ class SQLStore:
         with self._transaction(write=False) as connection:
             yield View(connection, self._known(connection, name), name, self.bulk)
 
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
+        """Run a transaction on tables that belong to no campaign."""
+        with self._transaction(write=write) as connection:
+            yield connection
+
     def close(self) -> None:
         """Let go of the database."""
         self._engine.dispose()
@@ -139,16 +150,29 @@ class SQLStore:
                 yield connection
                 committing = write
         except self._failures() as error:
-            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            known = "Nothing was changed; the same call can be made again."
-            if committing and not self.refuses_whole:
-                known = (
-                    "Whether the change was kept is not known: the answer to its last step was "
-                    "lost. The same call can be made again; what was kept is not done twice."
-                )
-            raise StoreError(
-                f"{self.label}: the database failed with: {self._hidden(reason)}. {known}"
-            ) from error
+            raise self.failed(error, unsure=committing and not self.refuses_whole) from error
+
+    @contextmanager
+    def part(self, connection: sa.Connection) -> Iterator[None]:
+        """Run a part of a transaction; whatever goes wrong in it, nothing of the part stays."""
+        try:
+            with connection.begin_nested():
+                yield
+        except self._failures() as error:
+            raise self.failed(error) from error
+
+    def failed(self, error: Exception, *, unsure: bool = False) -> StoreError:
+        """Return the error for a database that failed, which shows none of its secrets."""
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        known = "Nothing was changed; the same call can be made again."
+        if unsure:
+            known = (
+                "Whether the change was kept is not known: the answer to its last step was "
+                "lost. The same call can be made again; what was kept is not done twice."
+            )
+        return StoreError(
+            f"{self.label}: the database failed with: {self._hidden(reason)}. {known}"
+        )
 
     def _hidden(self, text: str) -> str:
         """Return a message without any of the store's secrets."""
@@ -170,7 +194,7 @@ class SQLStore:
     def _refuse_unknown(self, connection: sa.Connection, name: str) -> NoReturn:
         names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
         there = ", ".join(map(str, names[:10])) or "none"
-        raise CampaignStateError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
+        raise UnknownCampaignError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
 
     def _lock(self, connection: sa.Connection, campaign: int) -> bool:  # noqa: ARG002
         """Keep other changes of the campaign waiting; say whether it is still there."""

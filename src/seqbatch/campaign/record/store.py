@@ -199,6 +199,9 @@ class Reader(Protocol):
     def last_state(self, *, before_event: int | None = None) -> StateRecord | None:
         """Return the newest state, or the newest before an event."""
 
+    def last_state_hash(self) -> str:
+        """Return the hash of the newest state, without its content, which may be long."""
+
     def numbers(self, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
 

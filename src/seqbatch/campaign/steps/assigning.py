@@ -14,9 +14,10 @@ import pyarrow as pa
 from seqbatch.campaign.deciding.balanced import Balanced, Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
-from seqbatch.campaign.record.codec import pack, unpack_state
+from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.frozen_state import frozen_state
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.drawing import Drawing
@@ -120,10 +121,7 @@ class Assigning:
     def __post_init__(self) -> None:
         self.now = current(self.change)
         self._policy = self.now.made_policy()
-        record = self.change.last_state()
-        assert record is not None
         self._state: Any = None
-        self._record = record
         self._stored = EarlierDecisions(self.change, self.now)
         self._chunk, _ = self.change.next_chunks()
         self._number = self.now.assigned
@@ -256,7 +254,7 @@ class Assigning:
         """Return what the policy knows; it is read once, and only where somebody is new."""
         self.now.require_no_stop()
         if self._state is None:
-            self._state = unpack_state(self._record.content, self.now)
+            self._state = frozen_state(self.change, self.now)
         return self._state
 
     def _decide_together(self, checked: Units | Drawing) -> None:

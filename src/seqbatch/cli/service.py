@@ -1,0 +1,161 @@
+"""The commands of the service: serve, and who may call it."""
+
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seqbatch.cli.campaign import Where
+from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
+from seqbatch.cli.next_step import STORE, command
+from seqbatch.display import Table
+from seqbatch.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from seqbatch.storage.tokens import Token
+
+app = typer.Typer(cls=Visible, help="Say who may call the service.", no_args_is_help=True)
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def serve(
+    store: Where = STORE,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes; several want a PostgreSQL store.")
+    ] = 1,
+) -> None:
+    """Serve campaigns and plans over HTTP.
+
+    Example: seqbatch serve --store campaigns.db
+    """
+    with kindly(extra="service"):
+        import uvicorn
+
+        from seqbatch.service import app as service
+        from seqbatch.storage import open_store, tokens
+
+        base = open_store(store)
+        known = any(t.state(datetime.now(UTC)) == "active" for t in tokens.listed(base))
+        base.close()
+        if not known:
+            say("Nobody can call it yet. Make a token with:", to_errors=True)
+            words = ("create", "YOUR-NAME", "--role", "admin")
+            say(f"  {command(*words, store=store, group='token')}", to_errors=True)
+        os.environ[service.STORE] = store
+        uvicorn.run(
+            "seqbatch.service.app:from_environment",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=60,
+            log_level="warning",
+        )
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Who; the events of its calls carry this name.")],
+    role: Annotated[str, typer.Option(help="viewer, operator or admin.")],
+    campaign: Annotated[
+        list[str] | None, typer.Option(help="A campaign it is for; repeat (default: all).")
+    ] = None,
+    expires: Annotated[
+        str, typer.Option(help="When it ends: 12h, 90d, 8w, a date, or never.")
+    ] = "90d",
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Make a token. It is shown once, and only a hash of it is kept.
+
+    Example: seqbatch token create shop --role operator --campaign spring --expires 90d
+    """
+    with kindly(as_json=as_json, extra="service"):
+        from seqbatch.storage import open_store, tokens
+
+        base = open_store(store)
+        try:
+            until = _until(expires, datetime.now(UTC))
+            secret, token = tokens.create(
+                base, name, role=role, campaigns=tuple(campaign or ()), expires=until
+            )
+        finally:
+            base.close()
+    if as_json:
+        dump({"token": secret, **asdict(token)})
+        return
+    print(secret)
+    whose = ", ".join(token.campaigns) or "all campaigns"
+    until_text = f"until {token.expires}" if token.expires else "for ever"
+    say(f"Token {token.name} ({token.role} of {whose}), {until_text}.", to_errors=True)
+    say("It is not shown again: put it where secrets are kept.", to_errors=True)
+
+
+@app.command("list")
+def list_tokens(store: Where = STORE, as_json: Json = False) -> None:
+    """List the tokens, without what must be kept secret."""
+    with kindly(as_json=as_json, extra="service"):
+        from seqbatch.storage import open_store, tokens
+
+        base = open_store(store, create=False)
+        found = tokens.listed(base)
+        label = base.label
+        base.close()
+    if as_json:
+        dump([asdict(token) for token in found])
+        return
+    columns = ("name", "begins with", "role", "campaigns", "made", "expires", "state")
+    show(Table(f"Tokens of {label}", columns, [_row(token) for token in found], words=columns))
+
+
+def _row(token: "Token") -> tuple[str, ...]:
+    state = token.state(datetime.now(UTC))
+    whose = ", ".join(token.campaigns) or "all"
+    made, expires = token.created[:10], token.expires[:10] or "never"
+    return token.name, token.id, token.role, whose, made, expires, state
+
+
+@app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(help="The token's name, or the letters it begins with.")],
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Revoke a token: within a few seconds no service accepts it any more.
+
+    Example: seqbatch token revoke shop
+    """
+    with kindly(as_json=as_json, extra="service"):
+        from seqbatch.storage import open_store, tokens
+
+        base = open_store(store, create=False)
+        try:
+            token = tokens.revoke(base, name)
+        finally:
+            base.close()
+    if as_json:
+        dump(asdict(token))
+    else:
+        say(f"Token {token.name} ({token.id}...) is revoked since {token.revoked}.")
+
+
+def _until(text: str, now: datetime) -> datetime | None:
+    """Return when a token ends: after some time, at a date, or never."""
+    if text == "never":
+        return None
+    if text[:-1].isdigit() and text[-1:] in _UNITS and len(text) < 8:
+        return now + timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            "expires", "as 12h, 90d, 8w, 2030-01-31 or never", repr(text)
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,139 @@
+"""Who may do what: one table of all routes, and the token that each call must carry."""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import tokens
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.tokens import ROLES, Token
+
+_CAMPAIGN = "/v1/campaigns/{name}"
+#: The least role that a route asks for; those that are open ask for none.
+NEEDED: dict[tuple[str, str], str | None] = {
+    ("GET", "/health"): None,
+    ("GET", "/ready"): None,
+    ("GET", "/metrics"): "viewer",
+    ("GET", "/v1/openapi.json"): "viewer",
+    ("POST", "/v1/plan"): "viewer",
+    ("GET", "/v1/campaigns"): "viewer",
+    ("GET", _CAMPAIGN): "viewer",
+    ("GET", f"{_CAMPAIGN}/status"): "viewer",
+    ("GET", f"{_CAMPAIGN}/findings"): "viewer",
+    ("GET", f"{_CAMPAIGN}/report"): "viewer",
+    ("GET", f"{_CAMPAIGN}/protocol"): "viewer",
+    ("GET", f"{_CAMPAIGN}/events"): "viewer",
+    ("GET", f"{_CAMPAIGN}/export"): "operator",
+    ("POST", "/v1/campaigns/validate"): "operator",
+    ("POST", f"{_CAMPAIGN}/assignments"): "operator",
+    ("POST", f"{_CAMPAIGN}/outcomes"): "operator",
+    ("POST", f"{_CAMPAIGN}/close"): "operator",
+    ("POST", "/v1/campaigns"): "admin",
+    ("POST", f"{_CAMPAIGN}/amend"): "admin",
+    ("POST", f"{_CAMPAIGN}/continue"): "admin",
+    ("POST", f"{_CAMPAIGN}/abort"): "admin",
+}
+
+_bearer = HTTPBearer(
+    auto_error=False, description="A token of `seqbatch token create`: `Bearer sqb_...`."
+)
+
+
+@dataclass(frozen=True)
+class Believed:
+    """A token, and until when what is known of it is believed."""
+
+    token: Token
+    until: float
+
+
+class Access:
+    """Knows tokens, each for a few seconds without asking the store again.
+
+    Parameters
+    ----------
+    store
+        Where they are kept.
+    seconds
+        How long one is believed.
+    """
+
+    MOST = 10_000
+
+    def __init__(self, store: SQLStore, seconds: float) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._known: dict[str, Believed] = {}
+
+    async def token(self, secret: str) -> Token | None:
+        """Return the token that these letters are, None where it is none or no longer one."""
+        kept, now = tokens.hashed(secret), time.monotonic()
+        known = self._known.get(kept)
+        if known is None or known.until < now:
+            self._known.pop(kept, None)
+            found = await run_in_threadpool(tokens.find, self._store, secret)
+            if found is None:
+                return None
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            known = self._known[kept] = Believed(found, now + self._seconds)
+        return known.token if known.token.state(datetime.now(UTC)) == "active" else None
+
+
+async def caller(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Token:
+    """Return the token of a call that may be made with it; refuse all others."""
+    access: Access = request.app.state.access
+    token = None
+    # Before the store is asked: what cannot be a token is none.
+    if given is not None and tokens.well_formed(given.credentials):
+        token = await access.token(given.credentials)
+    if token is None:
+        raise ProblemError(
+            401, "unauthorised",
+            "this needs a token that is neither expired nor revoked, in the header "
+            "'Authorization: Bearer sqb_...'. Make one with: seqbatch token create",
+            headers={"WWW-Authenticate": "Bearer"},
+        )  # fmt: skip
+    needed = NEEDED[request.method, request.scope["route"].path]
+    if needed is not None and ROLES.index(token.role) < ROLES.index(needed):
+        raise ProblemError(
+            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
+        )
+    name = request.path_params.get("name")
+    if name is not None:
+        require_sight(token, name)
+    _require_known_parameters(request)
+    return token
+
+
+def _require_known_parameters(request: Request) -> None:
+    """Refuse parameters that the route does not have: a misspelled one would do nothing."""
+    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    odd = next((name for name in given if name not in known or given.count(name) > 1), None)
+    if odd is not None:
+        there = ", ".join(sorted(known)) or "none"
+        raise ProblemError(
+            422, "invalid-argument",
+            f"each parameter must be one of {there}, once; received {odd[:100]!r}.",
+        )  # fmt: skip
+
+
+#: The token of a call.
+Caller = Annotated[Token, Depends(caller)]
+
+
+def require_sight(token: Token, campaign: str) -> None:
+    """Refuse a campaign that a token is not for, in the words for one that is not there."""
+    if not token.sees(campaign):
+        raise ProblemError(
+            404, "unknown-campaign", "there is no such campaign, or this token may not see it."
+        )

@@ -1,0 +1,137 @@
+"""The application: routes, errors, limits, and what every answer carries."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seqbatch.service import access, problems
+from seqbatch.service.grouping import Groups
+from seqbatch.service.metrics import Metrics
+from seqbatch.service.problems import Problem
+from seqbatch.service.routes import campaigns, operations, planning, units, views
+from seqbatch.service.settings import Settings
+from seqbatch.storage import answers, open_store
+from seqbatch.storage.stores import SQLStore
+
+#: The store of a worker, which is a process of its own.
+STORE = "SEQBATCH_SERVICE_STORE"
+FORGETTING = 3600.0
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"cache-control": b"no-store",
+    b"referrer-policy": b"no-referrer",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+}
+
+
+def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
+    """Return the service of a store.
+
+    Parameters
+    ----------
+    store
+        Where campaigns, tokens and answers are kept.
+    settings
+        The limits.
+    """
+    settings = settings or Settings()
+    app = FastAPI(
+        title="seqbatch", version=version("seqbatch"), openapi_url=None, docs_url=None,
+        redoc_url=None, lifespan=_lifespan, redirect_slashes=False,
+        description="Plan and run adaptive experiments whose feedback comes in a few batches.",
+    )  # fmt: skip
+    app.state.store = store
+    app.state.settings = settings
+    app.state.access = access.Access(store, settings.token_seconds)
+    app.state.groups = Groups(store)
+    app.state.metrics = Metrics()
+    app.state.places = asyncio.Semaphore(settings.at_once)
+    for part in (operations, planning, campaigns, units, views):
+        app.include_router(part.router)
+    problems.handle(app, store.label)
+    app.add_middleware(Carried, metrics=app.state.metrics)
+    _describe(app)
+    return app
+
+
+def from_environment() -> FastAPI:
+    """Return the service of a worker."""
+    return make_app(open_store(os.environ[STORE], create=False))
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    forgetting = asyncio.create_task(_forget(app.state.store))
+    yield
+    forgetting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await forgetting
+    # What waits is finished; what is in the middle of a transaction ends it.
+    await run_in_threadpool(app.state.groups.close)
+
+
+async def _forget(store: SQLStore) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            await run_in_threadpool(answers.forget, store)
+        await asyncio.sleep(FORGETTING)
+
+
+def _describe(app: FastAPI) -> None:
+    """Complete the schema: problems instead of the framework's own errors."""
+    made = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = made()
+            parts = schema.setdefault("components", {}).setdefault("schemas", {})
+            for name in ("HTTPValidationError", "ValidationError"):
+                parts.pop(name, None)
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts.update(problem.pop("$defs", {}))
+            parts["Problem"] = problem
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+class Carried:
+    """Puts on every answer what it must carry, and counts it."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a call on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def carrying(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                there = {name for name, _ in message["headers"]}
+                more = [pair for pair in HEADERS.items() if pair[0] not in there]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, carrying)
+        finally:
+            # The route's pattern, never the path: a client could make any number of those.
+            route = getattr(scope.get("route"), "path", "none")
+            method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
+            self._metrics.count(method, route, status, time.perf_counter() - began)

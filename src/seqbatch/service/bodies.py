@@ -1,0 +1,193 @@
+"""Bodies of calls: JSON within bounds, files that go to disk piece by piece.
+
+Nothing is decompressed on the way in, and nothing that a client names is opened.
+"""
+
+import asyncio
+import hashlib
+import math
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, TypeVar
+
+import pyarrow as pa
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ValidationError
+
+from seqbatch.errors import InvalidFileError
+from seqbatch.service.problems import ProblemError, invalid
+from seqbatch.storage.answers import PIECE
+
+JSON = "application/json"
+#: The kinds of files that are read, by their media types.
+FILES = {
+    "text/csv": "csv",
+    "application/vnd.apache.parquet": "parquet",
+    "application/vnd.apache.arrow.file": "arrow",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+}
+_WHOLE = range(-(2**63), 2**63)
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Upload(os.PathLike[str]):
+    """A file that came as a body: it lies somewhere, and is called "body" in what is said of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return str(self._path)
+
+    def __str__(self) -> str:
+        return "body"
+
+
+def media_type(request: Request) -> str:
+    """Return what a body says it is."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_json(request: Request, model: type[M]) -> tuple[M, str]:
+    """Return a body of JSON that keeps to a model, and the hash of its bytes."""
+    if media_type(request) != JSON:
+        raise ProblemError(
+            415, "unsupported",
+            f"the body must be {JSON}; received {media_type(request)[:100] or 'no content-type'}.",
+        )  # fmt: skip
+    limit = request.app.state.settings.json_bytes
+    content = b"".join([piece async for piece in _pieces(request, limit)])
+    try:
+        return model.model_validate_json(content), hashlib.sha256(content).hexdigest()
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        raise invalid(found) from None
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """A body in a file: where, of which format, its hash, and a folder that goes with it."""
+
+    upload: Upload
+    file_format: str
+    hashed: str
+    folder: Path
+
+
+@asynccontextmanager
+async def spooled(request: Request) -> AsyncIterator[Spooled]:
+    """Write a body to a file in a folder of its own, which is gone afterwards."""
+    file_format = FILES[media_type(request)]
+    with own_folder() as folder:
+        path, hashed = folder / f"body.{file_format}", hashlib.sha256()
+        with path.open("wb") as file:
+            async for piece in _pieces(request, request.app.state.settings.file_bytes):
+                hashed.update(piece)
+                await run_in_threadpool(file.write, piece)
+        yield Spooled(Upload(path), file_format, hashed.hexdigest(), folder)
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, with what is in it."""
+    with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def sent_file(path: Path, headers: dict[str, str]) -> StreamingResponse:
+    """Send a file piece by piece. It is open from now on, and may be removed."""
+    file, length = path.open("rb"), path.stat().st_size
+    headers = {**headers, "content-length": str(length)}
+    return StreamingResponse(pieces_of(file), headers=headers)
+
+
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what is in a file, and close it."""
+    with file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+async def _pieces(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield a body as it comes, refusing one that is too long, too slow or compressed."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise ProblemError(
+            415, "unsupported",
+            f"the body must not be compressed; received content-encoding {coding[:40]!r}. Parquet "
+            "and Arrow files may be compressed within.",
+        )  # fmt: skip
+    seconds, length = request.app.state.settings.body_seconds, 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                length += len(piece)
+                if length > limit:
+                    raise ProblemError(
+                        413, "too-large", f"the body must have at most {limit:,} bytes."
+                    )
+                yield piece
+    except TimeoutError:
+        raise ProblemError(
+            408, "too-slow", f"the body must arrive within {seconds:g} seconds."
+        ) from None
+
+
+def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
+    """Return rows of JSON as a table, each column of one kind.
+
+    >>> table_of([{"unit": "a", "age": 31}, {"unit": "b"}], what="units").to_pydict()
+    {'unit': ['a', 'b'], 'age': [31, None]}
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns, problems = [], []
+    for name in names:
+        cells = [row.get(name) for row in rows]
+        reason = _unfit(name, cells)
+        if reason is None:
+            columns.append(_column(cells))
+        else:
+            problems.append((reason[0] + 1, name[:100], reason[1]))
+    if problems:
+        raise InvalidFileError(what, problems, "nothing was done")
+    return pa.table(columns, names=names)
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    some = {type(cell) for cell in cells if cell is not None}
+    if some == {int, float}:
+        cells = [None if cell is None else float(cell) for cell in cells]
+    return pa.array(cells)
+
+
+def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:
+    """Return the first cell of a column that cannot be taken, and why."""
+    if "\0" in name:
+        return 0, "a column's name must have no NUL characters"
+    first: type | None = None
+    for row, cell in enumerate(cells):
+        if cell is None:
+            continue
+        kind = float if isinstance(cell, int) and not isinstance(cell, bool) else type(cell)
+        if kind not in (str, float, bool):
+            return row, "must be a text, a number, true, false or null"
+        if kind is float and not (
+            math.isfinite(cell) if isinstance(cell, float) else cell in _WHOLE
+        ):
+            return row, "must be a number that 64 bits can hold"
+        if first not in (None, kind):
+            return row, "must be of the same kind in all rows: texts, numbers, or true and false"
+        first = kind
+    return None

@@ -1,0 +1,238 @@
+"""Group commit: small calls for one campaign that arrive together share a transaction.
+
+While one transaction is written to the disk, further calls wait in their campaign's queue; the next
+transaction takes all of them. Units of one caller are assigned in one call and one event, and each
+request is answered with its own rows. Where the group is refused, each of its requests is tried by
+itself, as a part of the transaction that fails alone.
+"""
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from seqbatch.campaign import Assigned, Campaign
+from seqbatch.errors import StoreError
+from seqbatch.service.answering import again, as_json
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.together import Together
+from seqbatch.storage.tokens import Token
+
+#: The most calls and rows of one transaction: enough to share the disk's time, few enough to wait.
+MOST_CALLS, MOST_ROWS = 256, 20_000
+
+
+@dataclass(eq=False)
+class Small:
+    """A small call that waits for its turn.
+
+    Parameters
+    ----------
+    token
+        Who signs.
+    call
+        What its answer is kept under, None for no keeping.
+    table
+        Its units or outcomes.
+    step
+        Makes the call by itself.
+    joins
+        Whether its units may be assigned together with others of the same columns.
+    future
+        Gets the answer.
+    """
+
+    token: Token
+    call: Call | None
+    table: pa.Table
+    step: Callable[[Campaign], Any]
+    joins: bool = False
+    future: "Future[Answer]" = field(default_factory=Future)
+    made: Answer | Exception | None = None
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What calls must share to be made as one."""
+        return self.token.id, self.joins, tuple(self.table.schema)
+
+
+class Groups:
+    """The queues of all campaigns, each worked off by one thread at a time."""
+
+    def __init__(self, store: SQLStore, *, threads: int = 8) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiting: dict[str, deque[Small]] = defaultdict(deque)
+        self._running: set[str] = set()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
+        #: How many transactions there were, and how many calls they had.
+        self.transactions = self.calls = 0
+
+    def submit(self, name: str, small: Small) -> "Future[Answer]":
+        """Put a call into its campaign's queue."""
+        with self._lock:
+            self._waiting[name].append(small)
+            if name not in self._running:
+                self._running.add(name)
+                self._threads.submit(self._work_off, name)
+        return small.future
+
+    def close(self) -> None:
+        """Finish what is waiting."""
+        self._threads.shutdown(wait=True)
+
+    def _work_off(self, name: str) -> None:
+        while group := self._next(name):
+            try:
+                self._transaction(name, group)
+            except BaseException as error:
+                for small in group:
+                    small.future.set_exception(error)
+
+    def _next(self, name: str) -> list[Small]:
+        """Return the next calls; where there are none, let the queue rest."""
+        with self._lock:
+            waiting, group, rows = self._waiting[name], list[Small](), 0
+            while waiting and len(group) < MOST_CALLS:
+                rows += waiting[0].table.num_rows
+                if group and rows > MOST_ROWS:
+                    break
+                group.append(waiting.popleft())
+            if not group:
+                self._running.discard(name)
+                del self._waiting[name]
+            return group
+
+    def _transaction(self, name: str, group: Sequence[Small]) -> None:
+        with Together(self._store) as together:
+            # Begun here, so that every call of the group finds its own answer first.
+            with together.change(name):
+                connection = together.connection
+                assert connection is not None
+            twins = _twins(group)
+            _answered_before(group, together, self._store)
+            for some in _alike([small for small in group if small not in twins]):
+                _made(some, name, together)
+            for small, other in twins.items():
+                small.made = small.made or _twin(small, other)
+            _keep(connection, [small for small in group if small not in twins])
+        self.transactions += 1
+        self.calls += len(group)
+        for small in group:
+            if isinstance(small.made, Answer):
+                small.future.set_result(small.made)
+            else:
+                assert small.made is not None
+                small.future.set_exception(small.made)
+
+
+def _keep(connection: sa.Connection, group: Sequence[Small]) -> None:
+    """Keep the answers of calls that were made now and may come again."""
+    kept = []
+    for small in group:
+        made = small.made
+        if small.call is not None and isinstance(made, Answer) and not made.request:
+            kept.append((small.call, made))
+    answers.keep_all(connection, kept)
+
+
+def _answered_before(group: Sequence[Small], together: Together, store: SQLStore) -> None:
+    """Answer the calls that were answered before in the same way."""
+    assert together.connection is not None
+    calls = [small.call for small in group if small.call is not None]
+    known = answers.found_all(together.connection, store, calls)
+    for small in group:
+        if small.call is not None:
+            try:
+                small.made = again(known.get((small.call.token, small.call.key)), small.call)
+            except ProblemError as error:
+                small.made = error
+
+
+def _twins(group: Sequence[Small]) -> dict[Small, Small]:
+    """Return the calls whose key another call of the group has, each with that other."""
+    first: dict[tuple[str, str], Small] = {}
+    twins = {}
+    for small in group:
+        if small.call is not None:
+            other = first.setdefault((small.call.token, small.call.key), small)
+            if other is not small:
+                twins[small] = other
+    return twins
+
+
+def _twin(small: Small, other: Small) -> Answer | Exception | None:
+    """Answer a call as the one that came with the same key, where it is the same."""
+    assert small.call is not None
+    assert other.call is not None
+    if not isinstance(other.made, Answer):
+        return other.made
+    try:
+        return again(replace(other.made, request=other.call.request), small.call)
+    except ProblemError as error:
+        return error
+
+
+def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
+    """Yield runs of calls that may be made as one; calls that must be made alone come alone."""
+    left = [small for small in group if small.made is None]
+    for kind, some in groupby(left, key=lambda small: small.kind):
+        if kind[1]:
+            yield list(some)
+        else:
+            yield from ([small] for small in some)
+
+
+def _made(some: list[Small], name: str, together: Together) -> None:
+    """Make calls as one, or where that is refused one by one."""
+    campaign = Campaign(together, name, who=some[0].token.name)
+    if len(some) > 1:
+        try:
+            # In one piece: each piece of a table would be decided on and kept by itself.
+            whole = pa.concat_tables([small.table for small in some]).combine_chunks()
+            result = campaign.assign(whole)
+        except StoreError:
+            raise
+        except Exception:
+            # Each is tried by itself below, and says what is wrong with it.
+            pass
+        else:
+            _share_out(some, result)
+            return
+    for small in some:
+        try:
+            small.made = as_json(small.step(campaign))
+        except StoreError:
+            raise
+        except Exception as error:  # whatever it is, it must not fail the calls beside it
+            small.made = error
+
+
+def _share_out(some: list[Small], result: Assigned) -> None:
+    """Answer each call with its own rows, which stand where they stood in the whole."""
+    assert result.table is not None
+    start = 0
+    for small in some:
+        rows = result.table.slice(start, small.table.num_rows)
+        small.made = as_json(assigned(result, rows))
+        start += small.table.num_rows
+
+
+def assigned(result: Assigned, rows: pa.Table) -> dict[str, Any]:
+    """Return what a call of assign is answered with."""
+    return {
+        "wave": result.wave,
+        "left": result.left,
+        "event": result.event,
+        "warnings": list(result.warnings),
+        "assignments": rows.to_pylist(),
+    }

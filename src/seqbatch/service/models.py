@@ -1,0 +1,226 @@
+"""What bodies must be, and what answers are."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field
+
+Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too dear"])]
+Row = dict[str, Any]
+#: A campaign's name in an address, as a spec may have it.
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
+
+_SPEC = {
+    "name": "spring",
+    "seed": 7,
+    "actions": ["none", "mail"],
+    "grid": {"sizes": [4, 4]},
+    "reward": {"column": "visit", "range": [0, 1]},
+    "features": {"numeric": {"age": "raw"}},
+}
+
+
+class Body(BaseModel):
+    """A body of JSON: nothing besides what is named, and nothing taken for something else."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class PlanBody(Body):
+    """What an experiment is to be like; see the planner's documentation for each number."""
+
+    units: int = Field(ge=1, le=100_000_000, examples=[20_000])
+    actions: int = Field(ge=2, le=50, examples=[3])
+    features: int | None = Field(default=None, ge=0, le=100, examples=[4])
+    dim: int | None = Field(default=None, ge=1, le=100)
+    batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
+    contexts: Literal["stochastic", "adversarial"] = "stochastic"
+    effect: list[float] | None = Field(default=None, min_length=1, max_length=5)
+    noise: list[float] = Field(default=[1.0], min_length=1, max_length=5)
+    kappa: float | None = None
+    grid: Literal["tuned", "paper"] = "tuned"
+    max_batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
+    min_batch: int = Field(default=1, ge=1)
+    max_batch: int | None = Field(default=None, ge=1)
+    first_batch: int | None = Field(default=None, ge=1)
+    waves: list[int] | None = Field(default=None, min_length=1, max_length=30)
+    randomised: float = Field(default=0.0, ge=0, le=1)
+    floor: float = Field(default=0.0, ge=0, le=1)
+    missing: float = Field(default=0.0, ge=0, lt=1)
+    delay: int = Field(default=0, ge=0, le=30)
+    batch_cost: float | None = None
+    within: float = Field(default=0.05, ge=0, le=1)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
+class SpecBody(Body):
+    """A campaign's spec: the text of a TOML file, or the same as plain values."""
+
+    spec: dict[str, Any] | Annotated[str, Field(max_length=100_000)] = Field(examples=[_SPEC])
+
+
+class ValidateBody(SpecBody):
+    """A spec, and units and outcomes to try it with."""
+
+    units: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
+    outcomes: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
+
+
+class AssignmentsBody(Body):
+    """Units with their features: one, or many at once."""
+
+    units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a", "age": 31}]])
+    partial: bool = False
+    draw: bool = False
+
+
+class OutcomesBody(Body):
+    """Outcomes of units: one, or many at once."""
+
+    outcomes: list[Row] = Field(
+        min_length=1, max_length=10_000, examples=[[{"unit": "a", "visit": 1}]]
+    )
+    correct: bool = False
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class CloseBody(Body):
+    """Which wave to close, and how."""
+
+    wave: int | None = Field(default=None, ge=1, lt=2**31, examples=[1])
+    force: bool = False
+    skip: bool = False
+    reason: Reason = ""
+
+
+class AmendBody(Body):
+    """What is to change between two waves, and why."""
+
+    reason: Reason
+    sizes: list[int] | None = Field(default=None, max_length=10_000)
+    units: int | None = None
+    add: list[str | dict[str, Any]] | None = Field(default=None, max_length=1_000)
+    retire: list[str] | None = Field(default=None, max_length=1_000, examples=[["mail"]])
+    floor: float | None = None
+    absent: float | None = None
+    after: str | None = Field(default=None, max_length=100)
+    reward_format: str | None = Field(default=None, max_length=100)
+    metric_formats: dict[str, str] | None = None
+    force: bool = False
+
+
+class ReasonBody(Body):
+    """Why."""
+
+    reason: Reason
+
+
+class CampaignAnswer(BaseModel):
+    """A campaign in short."""
+
+    name: str = Field(examples=["spring"])
+    condition: str = Field(examples=["open"])
+    wave: int = Field(examples=[1])
+    sizes: list[int] = Field(examples=[[4, 4]])
+    actions: list[str] = Field(examples=[["none", "mail"]])
+    policy: dict[str, Any]
+    units: int = Field(examples=[0])
+    left: int | None = Field(examples=[4])
+    events: int = Field(examples=[1])
+    masked: bool
+    next: str = Field(examples=["assign"])
+
+
+class CampaignsAnswer(BaseModel):
+    """The campaigns that a token is for."""
+
+    campaigns: list[CampaignAnswer]
+
+
+class ValidateAnswer(BaseModel):
+    """What create, assign and record would say."""
+
+    sound: bool
+    name: str | None = None
+    sizes: list[int] | None = None
+    policy: dict[str, Any] | None = None
+    exists: bool
+    units: int | None = None
+    left_over: int
+    warnings: list[str]
+    outcomes: dict[str, Any] | None = None
+    problems: list[str]
+    unchecked: list[str]
+
+
+class AssignmentsAnswer(BaseModel):
+    """The actions of units.
+
+    `event` is the event that the new ones among them were assigned in; null where none was new.
+    """
+
+    wave: int = Field(examples=[1])
+    left: int | None = Field(examples=[3])
+    event: int | None = Field(examples=[2])
+    warnings: list[str] = []
+    assignments: list[Row] = Field(
+        examples=[[{"unit": "a", "action": "mail", "wave": 1, "probability": 0.5}]]
+    )
+
+
+class Held(BaseModel):
+    """A row of outcomes that was held."""
+
+    line: int
+    unit: str
+    verdict: str
+    reason: str
+
+
+class HeldReason(BaseModel):
+    """Why rows were held, and how many."""
+
+    verdict: str
+    reason: str
+    rows: int
+
+
+class OutcomesAnswer(BaseModel):
+    """What became of the rows: accepted, duplicate, conflict and quarantined sum to them."""
+
+    rows: int = Field(examples=[1])
+    accepted: int = Field(examples=[1])
+    duplicate: int = Field(examples=[0])
+    conflict: int = Field(examples=[0])
+    quarantined: int = Field(examples=[0])
+    late: int
+    corrected: int
+    repeats: int
+    held: list[Held]
+    reasons: list[HeldReason]
+    event: int | None = Field(examples=[3])
+    read_as: str
+    advice: list[str]
+
+
+class EventAnswer(BaseModel):
+    """Something that was done to a campaign."""
+
+    sequence: int
+    kind: str
+    at: str
+    who: str
+    why: str
+    counts: dict[str, Any]
+    payload: dict[str, Any]
+    rows_hash: str
+    previous: str
+    hash: str
+
+
+class EventsAnswer(BaseModel):
+    """Everything that was done, in order, in pages."""
+
+    events: list[EventAnswer]
+    total: int

@@ -1,0 +1,185 @@
+"""Errors as problem documents (RFC 9457), with the text that the command line has."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from seqbatch.errors import (
+    BatchRuleError,
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+    SeqbatchError,
+    StoreError,
+    UnknownCampaignError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+#: Problems of a file that are listed; the text says how many there are.
+LISTED = 100
+
+#: The status of each kind of error and what it is called, the special ones first.
+KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (UnknownCampaignError, 404, "unknown-campaign"),
+    (CampaignStateError, 409, "wrong-state"),
+    (BatchRuleError, 409, "wrong-state"),
+    (InvalidSpecError, 422, "invalid-spec"),
+    (InvalidFileError, 422, "invalid-rows"),
+    (InvalidArgumentError, 422, "invalid-argument"),
+    (StoreError, 503, "store-failed"),
+    (SeqbatchError, 500, "failed"),
+)
+TITLES = {
+    "unknown-campaign": "There is no such campaign",
+    "wrong-state": "The campaign's state does not allow it",
+    "invalid-spec": "The spec breaks a rule",
+    "invalid-rows": "The rows break rules",
+    "invalid-argument": "A value breaks a rule",
+    "store-failed": "The store failed",
+    "failed": "The call failed",
+    "invalid-body": "The body breaks a rule",
+    "unauthorised": "A valid token is needed",
+    "forbidden": "The token may not do this",
+    "not-found": "There is nothing at this address",
+    "not-allowed": "This cannot be done at this address",
+    "too-large": "The body is too large",
+    "too-slow": "It took too long",
+    "busy": "The service is busy",
+    "unsupported": "The body is of a kind that is not read",
+    "key-reused": "The idempotency key was used for another call",
+}
+
+
+class Place(BaseModel):
+    """One thing that is wrong, and where."""
+
+    model_config = ConfigDict(extra="allow")
+    reason: str = Field(examples=["must be a number; received 'abc'"])
+
+
+class Problem(BaseModel):
+    """What went wrong, why, and what to do (RFC 9457)."""
+
+    type: str = Field(examples=["urn:seqbatch:wrong-state"])
+    title: str = Field(examples=["The campaign's state does not allow it"])
+    status: int = Field(examples=[409])
+    detail: str = Field(examples=["wave 1 of campaign spring has room for 0 more units; ..."])
+    errors: list[Place] | None = None
+
+
+class ProblemError(Exception):
+    """An answer that is a problem document."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        errors: list[dict[str, Any]] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+
+
+def problem_of(error: Exception, label: str) -> ProblemError:
+    """Return the problem that an error of the library is; the store is not named."""
+    if isinstance(error, ProblemError):
+        return error
+    status, kind = next((s, k) for known, s, k in KINDS if isinstance(error, known))
+    detail, places = str(error).replace(label, "the store"), None
+    if isinstance(error, UnknownCampaignError):
+        # Those that there are may be none of the caller's business.
+        detail = "there is no such campaign, or this token may not see it."
+    if isinstance(error, InvalidFileError):
+        keys = (error.place, "column", "reason")
+        listed = error.problems[:LISTED]
+        places = [dict(zip(keys, problem, strict=True)) for problem in listed]
+    return ProblemError(status, kind, detail, errors=places)
+
+
+def invalid(errors: Sequence[Any]) -> ProblemError:
+    """Return the problem of values that break the rules of a model."""
+    places = [
+        {"field": ".".join(str(part) for part in each["loc"]), "reason": each["msg"]}
+        for each in errors[:20]
+    ]
+    said = "; ".join(f"{each['field'] or 'body'}: {each['reason']}" for each in places[:5])
+    return ProblemError(422, "invalid-body", f"{said}.", errors=places)
+
+
+def answered(problem: ProblemError) -> JSONResponse:
+    """Return the document."""
+    content: dict[str, Any] = {
+        "type": f"urn:seqbatch:{problem.kind}",
+        "title": TITLES[problem.kind],
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if problem.errors is not None:
+        content["errors"] = problem.errors
+    return JSONResponse(
+        content, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
+    )
+
+
+def handle(app: FastAPI, label: str) -> None:
+    """Answer every error with a problem document."""
+
+    async def known(_request: Request, error: Exception) -> JSONResponse:
+        return answered(problem_of(error, label))
+
+    async def plain(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        kind = {404: "not-found", 405: "not-allowed"}.get(error.status_code, "invalid-body")
+        headers = dict(error.headers or {})
+        problem = ProblemError(error.status_code, kind, f"{error.detail}.", headers=headers)
+        return answered(problem)
+
+    async def parameter(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return answered(invalid(error.errors()))
+
+    async def unforeseen(_request: Request, _error: Exception) -> JSONResponse:
+        return answered(ProblemError(500, "failed", "Something failed; the log says what."))
+
+    app.add_exception_handler(ProblemError, known)
+    app.add_exception_handler(SeqbatchError, known)
+    app.add_exception_handler(HTTPException, plain)
+    app.add_exception_handler(RequestValidationError, parameter)
+    app.add_exception_handler(Exception, unforeseen)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what a route's schema says of its problems."""
+    said = {
+        400: "The body or a parameter cannot be read.",
+        401: "No valid token.",
+        403: "The token may not do this.",
+        404: "No such campaign, or none that the token may see.",
+        408: "The body took too long to arrive.",
+        409: "The campaign's state does not allow it.",
+        413: "The body is too large.",
+        415: "The body is of a kind that is not read.",
+        422: "A value breaks a rule.",
+        429: "Too many calls at once.",
+        503: "The store failed, or it took too long; the same call can be made again.",
+    }
+    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    if 413 in statuses:
+        statuses = (408, *statuses)
+    return {
+        status: {"description": said[status], "content": {MEDIA_TYPE: schema}}
+        for status in (401, 403, *statuses, 422, 503)
+    }

@@ -1,0 +1,234 @@
+"""Campaigns: try one out, create, list, show, close a wave, amend, continue, abort."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from seqbatch.campaign import Campaign, Closed, Validated, validate
+from seqbatch.campaign.design.spec import Spec
+from seqbatch.campaign.design.toml import check_spec, parse_spec
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.steps.creating import prepare
+from seqbatch.campaign.views.next_step import step_from
+from seqbatch.errors import InvalidSpecError
+from seqbatch.service.access import Caller, caller, require_sight
+from seqbatch.service.answering import as_json, bounded, call_of, changed, sent, stepped
+from seqbatch.service.bodies import own_folder, read_json, table_of
+from seqbatch.service.describing import reads
+from seqbatch.service.models import (
+    AmendBody,
+    CampaignAnswer,
+    CampaignsAnswer,
+    CloseBody,
+    EventAnswer,
+    Name,
+    ReasonBody,
+    SpecBody,
+    ValidateAnswer,
+    ValidateBody,
+)
+from seqbatch.service.problems import responses
+from seqbatch.storage import open_store
+from seqbatch.storage.answers import Answer
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.together import Together
+
+router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"], dependencies=[Depends(caller)])
+
+
+def in_short(now: Situation) -> dict[str, Any]:
+    """Return a campaign in short."""
+    return {
+        "name": now.name,
+        "condition": now.condition,
+        "wave": min(now.wave, len(now.sizes)),
+        "sizes": now.sizes,
+        "actions": [action.name for action in now.actions],
+        "policy": now.policy,
+        "units": now.assigned,
+        "left": now.left,
+        "events": now.sequence,
+        "masked": now.masked,
+        "next": step_from(now),
+    }
+
+
+def declared(spec: dict[str, Any] | str) -> Spec:
+    """Return a spec: a text is TOML, and never the name of a file."""
+    return parse_spec(spec, name="spec") if isinstance(spec, str) else check_spec(spec)
+
+
+@router.get(
+    "",
+    summary="List the campaigns that the token is for.",
+    responses={200: {"model": CampaignsAnswer}, **responses()},
+)
+async def list_campaigns(request: Request, token: Caller) -> Response:
+    """In the order of their creation."""
+    store: SQLStore = request.app.state.store
+
+    def listed() -> list[dict[str, Any]]:
+        names = [name for name in store.names() if token.sees(name)]
+        return [in_short(Campaign(store, name).situation()) for name in names]
+
+    return sent(as_json({"campaigns": await run_in_threadpool(listed)}))
+
+
+@router.post(
+    "/validate",
+    summary="Say what create, assign and record would say; keep nothing.",
+    openapi_extra=reads(ValidateBody, changes=False),
+    responses={200: {"model": ValidateAnswer}, **responses(413, 415, 422, 429)},
+)
+async def validate_spec(request: Request, token: Caller) -> Response:
+    """Everything that would be refused is in `problems`, in the command line's words."""
+    body, _ = await read_json(request, ValidateBody)
+    store: SQLStore = request.app.state.store
+
+    def tried() -> dict[str, Any]:
+        units = None if body.units is None else table_of(body.units, what="units")
+        outcomes = None if body.outcomes is None else table_of(body.outcomes, what="outcomes")
+        try:
+            spec = declared(body.spec)
+        except InvalidSpecError as error:
+            return _tried(Validated(problems=(error,)), store.label)
+        with own_folder() as folder:
+            scratch = open_store(folder / "scratch.db")
+            try:
+                existing = store if token.sees(spec.name) else None
+                found = validate(spec, units, outcomes, scratch=scratch, existing=existing)
+                return _tried(found, store.label)
+            finally:
+                scratch.close()
+
+    return sent(as_json(await bounded(request, tried)))
+
+
+def _tried(found: Validated, label: str) -> dict[str, Any]:
+    now = None if found.prepared is None else found.prepared.now
+    return {
+        "sound": found.sound,
+        "name": now and now.name,
+        "sizes": now and now.sizes,
+        "policy": now and now.policy,
+        "exists": bool(found.exists),
+        "units": found.units,
+        "left_over": found.left_over,
+        "warnings": found.warnings,
+        "outcomes": found.recorded,
+        "problems": [str(problem).replace(label, "the store") for problem in found.problems],
+        "unchecked": found.unchecked,
+    }
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Create a campaign from its spec.",
+    openapi_extra=reads(SpecBody),
+    responses={201: {"model": CampaignAnswer}, **responses(404, 409, 413, 415, 422, 429)},
+)
+async def create(request: Request, token: Caller) -> Response:
+    """A masked campaign is created at the command line, where its key is written to a file."""
+    body, hashed = await read_json(request, SpecBody)
+    store, call = request.app.state.store, call_of(request, token, hashed)
+
+    def created(spec: Spec) -> Answer:
+        prepared = prepare(spec)
+
+        def kept(base: Together) -> Answer:
+            campaign = Campaign.create(prepared, store=base, who=token.name)
+            return as_json(in_short(campaign.situation()), status=201)
+
+        return changed(store, call, kept)
+
+    def checked() -> Answer:
+        spec = declared(body.spec)
+        require_sight(token, spec.name)
+        if spec.masked:
+            raise InvalidSpecError(
+                "masked: a masked campaign must be created with `seqbatch campaign create --key "
+                "FILE`: its key is written to a file there, and must not pass through here."
+            )
+        return created(spec)
+
+    return sent(await bounded(request, checked))
+
+
+@router.get(
+    "/{name}",
+    summary="Show a campaign in short, and what comes next.",
+    responses={200: {"model": CampaignAnswer}, **responses(404)},
+)
+async def show(request: Request, name: Name) -> Response:
+    """For its waves and actions ask for its status."""
+    campaign = Campaign(request.app.state.store, name)
+    return sent(as_json(in_short(await run_in_threadpool(campaign.situation))))
+
+
+@router.post(
+    "/{name}/close",
+    summary="Close the open wave: check it, re-estimate, open the next.",
+    openapi_extra=reads(CloseBody),
+    responses={200: {"model": Closed}, **responses(404, 409, 413, 415, 422)},
+)
+async def close(request: Request, name: Name, token: Caller) -> Response:
+    """Name the wave: one that is closed already gets its answer again."""
+    body, hashed = await read_json(request, CloseBody)
+    call, store = call_of(request, token, hashed), request.app.state.store
+    step = body.model_dump()
+    return sent(
+        await run_in_threadpool(stepped, store, name, token, call, lambda c: c.close(**step))
+    )
+
+
+@router.post(
+    "/{name}/amend",
+    summary="Change a campaign between two waves; what was assigned stays.",
+    openapi_extra=reads(AmendBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def amend(request: Request, name: Name, token: Caller) -> Response:
+    """Sizes, actions, the floor, what absent units count as, and how numbers are spelled."""
+    body, hashed = await read_json(request, AmendBody)
+    call, store = call_of(request, token, hashed), request.app.state.store
+    step = body.model_dump()
+    return sent(
+        await run_in_threadpool(stepped, store, name, token, call, lambda c: c.amend(**step))
+    )
+
+
+@router.post(
+    "/{name}/continue",
+    summary="Go on although the declared stopping rule says to stop.",
+    openapi_extra=reads(ReasonBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def go_on(request: Request, name: Name, token: Caller) -> Response:
+    """The reason is kept."""
+    body, hashed = await read_json(request, ReasonBody)
+    call, store = call_of(request, token, hashed), request.app.state.store
+    return sent(
+        await run_in_threadpool(
+            stepped, store, name, token, call, lambda c: c.go_on(reason=body.reason)
+        )
+    )
+
+
+@router.post(
+    "/{name}/abort",
+    summary="End a campaign early; outcomes may still be recorded.",
+    openapi_extra=reads(ReasonBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def abort(request: Request, name: Name, token: Caller) -> Response:
+    """The reason is kept."""
+    body, hashed = await read_json(request, ReasonBody)
+    call, store = call_of(request, token, hashed), request.app.state.store
+    return sent(
+        await run_in_threadpool(
+            stepped, store, name, token, call, lambda c: c.abort(reason=body.reason)
+        )
+    )

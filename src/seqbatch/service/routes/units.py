@@ -1,0 +1,173 @@
+"""Units get their actions, outcomes come in: a few as JSON, many as a file."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from seqbatch.campaign import Assigned, Campaign, Recorded
+from seqbatch.service.access import Caller, caller
+from seqbatch.service.answering import awaited, call_of, changed, plain, sent, stepped
+from seqbatch.service.bodies import (
+    FILES,
+    MEDIA_TYPES,
+    Upload,
+    media_type,
+    pieces_of,
+    read_json,
+    sent_file,
+    spooled,
+    table_of,
+)
+from seqbatch.service.describing import reads
+from seqbatch.service.grouping import Groups, Small, assigned
+from seqbatch.service.models import (
+    AssignmentsAnswer,
+    AssignmentsBody,
+    Name,
+    OutcomesAnswer,
+    OutcomesBody,
+    Reason,
+    Row,
+)
+from seqbatch.service.problems import responses
+from seqbatch.storage.answers import Answer
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.together import Together
+from seqbatch.storage.tokens import Token
+
+router = APIRouter(prefix="/v1/campaigns", tags=["units"], dependencies=[Depends(caller)])
+
+Format = Literal["csv", "parquet", "arrow"]
+#: Rows that are made into a table in less time than another thread takes to begin.
+AT_ONCE = 20
+FILE = {"schema": {"type": "string", "format": "binary"}}
+
+
+@router.post(
+    "/{name}/assignments",
+    summary="Give units their actions; units that have one get the same answer again.",
+    openapi_extra=reads(AssignmentsBody, files=True),
+    responses={
+        200: {"model": AssignmentsAnswer, "content": dict.fromkeys(FILES, FILE)},
+        **responses(404, 409, 413, 415, 422),
+    },
+)
+async def assign(
+    request: Request,
+    name: Name,
+    token: Caller,
+    partial: Annotated[bool, Query(description="Of a file: take the first that fit.")] = False,
+    draw: Annotated[bool, Query(description="Of a file: draw as many as fit from it.")] = False,
+    answer_format: Annotated[
+        Format | None, Query(alias="format", description="The answer's, where not the file's.")
+    ] = None,
+) -> Response:
+    """JSON is answered with JSON, a file with a file of the assignments.
+
+    What a file did is in the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over.
+    """
+    if media_type(request) in FILES:
+        options = {"partial": partial, "draw": draw}
+        return await _assign_file(request, name, token, options, answer_format)
+    body, hashed = await read_json(request, AssignmentsBody)
+    table = await _table(body.units, "units")
+
+    def step(campaign: Campaign) -> dict[str, Any]:
+        result = campaign.assign(table, partial=body.partial, draw=body.draw)
+        return assigned(result, result.table)
+
+    small = Small(
+        token=token, call=call_of(request, token, hashed), table=table, step=step,
+        joins=not (body.partial or body.draw),
+    )  # fmt: skip
+    groups: Groups = request.app.state.groups
+    return sent(await awaited(groups.submit(name, small)))
+
+
+async def _table(rows: list[Row], what: str) -> pa.Table:
+    """Return rows as a table; many of them are made into one beside other calls."""
+    if len(rows) <= AT_ONCE:
+        return table_of(rows, what=what)
+    return await run_in_threadpool(table_of, rows, what=what)
+
+
+async def _assign_file(
+    request: Request, name: Name, token: Token, options: dict[str, Any], wanted: str | None
+) -> Response:
+    store: SQLStore = request.app.state.store
+    async with spooled(request) as body:
+        made = wanted or body.file_format
+        call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
+
+        def change(base: Together) -> Answer:
+            campaign = Campaign(base, name, who=token.name)
+            result = campaign.assign(body.upload, file_format=body.file_format, out=out, **options)
+            return Answer(status=200, headers=_headers(result, made), pieces=_content(out))
+
+        answer = await run_in_threadpool(changed, store, call, change)
+        return sent_file(out, answer.headers) if out.exists() else sent(answer)
+
+
+def _headers(result: Assigned, file_format: str) -> dict[str, str]:
+    counts = {
+        "wave": result.wave, "event": result.event, "assigned": result.assigned,
+        "repeated": result.repeated, "left-over": result.left_over,
+    }  # fmt: skip
+    said = {f"seqbatch-{name}": str(count) for name, count in counts.items() if count is not None}
+    return {"content-type": MEDIA_TYPES[file_format], **said}
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    """Yield what is in a file, which is opened where anybody asks."""
+    yield from pieces_of(path.open("rb"))
+
+
+@router.post(
+    "/{name}/outcomes",
+    summary="Take outcomes in, and say what became of each row.",
+    openapi_extra=reads(OutcomesBody, files=True),
+    responses={200: {"model": OutcomesAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def record(
+    request: Request,
+    name: Name,
+    token: Caller,
+    correct: Annotated[bool, Query(description="Of a file: replace known values.")] = False,
+    reason: Annotated[Reason, Query(description="Of a file: why.")] = "",
+    dry_run: Annotated[bool, Query(description="Of a file: keep nothing.")] = False,
+) -> Response:
+    """Rows that are held (conflicts, quarantined) are listed with their reasons."""
+    store: SQLStore = request.app.state.store
+    if media_type(request) in FILES:
+        options = {"correct": correct, "reason": reason, "dry_run": dry_run}
+        async with spooled(request) as file:
+            call = None if dry_run else call_of(request, token, file.hashed)
+            step = _recording(file.upload, file_format=file.file_format, **options)
+            return sent(await run_in_threadpool(stepped, store, name, token, call, step))
+    body, hashed = await read_json(request, OutcomesBody)
+    table = await _table(body.outcomes, "outcomes")
+    step = _recording(table, correct=body.correct, reason=body.reason, dry_run=body.dry_run)
+    call = None if body.dry_run else call_of(request, token, hashed)
+    small = Small(token=token, call=call, table=table, step=step)
+    groups: Groups = request.app.state.groups
+    return sent(await awaited(groups.submit(name, small)))
+
+
+def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[str, Any]]:
+    return lambda campaign: recorded(campaign.record(rows, **options))
+
+
+def recorded(result: Recorded) -> dict[str, Any]:
+    """Return what a call of record is answered with."""
+    held = ("line", "unit", "verdict", "reason")
+    why = ("verdict", "reason", "rows")
+    return {
+        **plain(result),
+        "held": [dict(zip(held, row, strict=True)) for row in result.held],
+        "reasons": [dict(zip(why, row, strict=True)) for row in result.reasons],
+    }

@@ -1,0 +1,146 @@
+"""What is known of a campaign: status, findings, report, protocol, events, export."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+
+from seqbatch.campaign import Campaign, Status
+from seqbatch.service.access import caller
+from seqbatch.service.answering import as_json, bounded, sent
+from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
+from seqbatch.service.describing import sends
+from seqbatch.service.models import EventsAnswer, Name
+from seqbatch.service.problems import responses
+
+router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])
+
+AtEvent = Annotated[
+    int | None, Query(ge=1, lt=2**63, description="As it was right after this event.")
+]
+Document = Literal["html", "md", "json"]
+DOCUMENTS = {
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "json": "application/json",
+}
+DOCUMENT = sends("text/html", "text/markdown", "application/json")
+#: A page of the library's needs its own styles and pictures, and nothing else.
+PAGE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+@router.get(
+    "/status",
+    summary="Show where a campaign stands.",
+    responses={200: {"model": Status}, **responses(404, 422, 429)},
+)
+async def status(request: Request, name: Name, at_event: AtEvent = None) -> Response:
+    """Waves, actions, outcomes, limits, and what there is to know about the estimate."""
+    campaign = Campaign(request.app.state.store, name)
+    return sent(as_json(await bounded(request, lambda: campaign.status(at_event=at_event))))
+
+
+@router.get(
+    "/findings",
+    summary="Say what was learned: what works, by how much, how sure that is, what to run next.",
+    responses={200: {"model": dict[str, Any]}, **responses(404, 409, 422, 429)},
+)
+async def findings(
+    request: Request,
+    name: Name,
+    level: Annotated[float, Query(gt=0, lt=1, description="The intervals' coverage.")] = 0.95,
+    at_event: AtEvent = None,
+) -> Response:
+    """The intervals hold after adaptive waves."""
+    campaign = Campaign(request.app.state.store, name)
+    found = await bounded(request, lambda: campaign.findings(level=level, at_event=at_event))
+    return sent(as_json(found.plain()))
+
+
+@router.get(
+    "/events",
+    summary="Show what was done, by whom, when and why.",
+    responses={200: {"model": EventsAnswer}, **responses(404, 422, 429)},
+)
+async def events(
+    request: Request,
+    name: Name,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Those after this event.")] = 0,
+    most: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
+) -> Response:
+    """In order; ask for further pages with `after`."""
+    campaign = Campaign(request.app.state.store, name)
+    every = await bounded(request, campaign.events)
+    return sent(as_json({"events": every[after : after + most], "total": len(every)}))
+
+
+@router.get(
+    "/report",
+    summary="A report to forward: the answer, what to do next, and everything behind it.",
+    responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
+)
+async def report(
+    request: Request,
+    name: Name,
+    file_format: Annotated[Document, Query(alias="format")] = "html",
+    at_event: AtEvent = None,
+) -> Response:
+    """The page opens and prints without a network."""
+    campaign = Campaign(request.app.state.store, name)
+    return await _file(
+        request, f"{name}-report.{file_format}", DOCUMENTS[file_format],
+        lambda out: campaign.report(out, file_format=file_format, at_event=at_event),
+    )  # fmt: skip
+
+
+@router.get(
+    "/protocol",
+    summary="What was declared before the first unit, in words that a committee reads.",
+    responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
+)
+async def protocol(
+    request: Request, name: Name, file_format: Annotated[Document, Query(alias="format")] = "html"
+) -> Response:
+    """The page opens and prints without a network."""
+    campaign = Campaign(request.app.state.store, name)
+    return await _file(
+        request, f"{name}-protocol.{file_format}", DOCUMENTS[file_format],
+        lambda out: campaign.protocol(out, file_format=file_format),
+    )  # fmt: skip
+
+
+@router.get(
+    "/export",
+    summary="What is stored, as a file: units with decisions and outcomes, outcomes, held, events.",
+    responses={200: sends(*FILES), **responses(404, 409, 422, 429)},
+)
+async def export(
+    request: Request,
+    name: Name,
+    what: Literal["units", "outcomes", "held", "events"] = "units",
+    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+    at_event: AtEvent = None,
+) -> Response:
+    """Texts that a spreadsheet would run are marked as texts in CSV files."""
+    campaign = Campaign(request.app.state.store, name)
+    return await _file(
+        request, f"{name}-{what}.{file_format}", MEDIA_TYPES[file_format],
+        lambda out: campaign.export(out, what=what, file_format=file_format, at_event=at_event),
+    )  # fmt: skip
+
+
+async def _file(
+    request: Request, name: Name, media_type: str, write: Callable[[Path], Any]
+) -> Response:
+    """Answer with a file that is written first and then sent in pieces."""
+    with own_folder() as folder:
+        out = folder / name
+        await bounded(request, lambda: write(out))
+        headers = {
+            "content-type": media_type,
+            "content-security-policy": PAGE,
+            "content-disposition": f'attachment; filename="{name}"',
+        }
+        return sent_file(out, headers)

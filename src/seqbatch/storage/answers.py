@@ -1,0 +1,154 @@
+"""What was answered to calls that may come again, kept with the changes that they made."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from seqbatch.storage import schema
+from seqbatch.storage.stores import SQLStore
+
+#: How long an answer is kept.
+KEPT = timedelta(days=7)
+#: Bytes of a long answer that are kept, and read, at once.
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call that may come again.
+
+    Parameters
+    ----------
+    token
+        The id of the token that it was made with; other tokens may use the same keys.
+    key
+        What the client calls it.
+    request
+        A hash of all that was asked.
+    """
+
+    token: str
+    key: str
+    request: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What was answered: a status, headers, and a document in pieces."""
+
+    status: int
+    headers: dict[str, str]
+    pieces: Iterable[bytes]
+    request: str = ""
+
+
+def find(store: SQLStore, call: Call) -> Answer | None:
+    """Return what was answered to a call of this token and key, None where nothing was."""
+    with store.transaction(write=False) as connection:
+        return found(connection, store, call)
+
+
+def found(connection: sa.Connection, store: SQLStore, call: Call) -> Answer | None:
+    """Return the same within a transaction; its pieces are read when they are wanted."""
+    return found_all(connection, store, [call]).get((call.token, call.key))
+
+
+def found_all(
+    connection: sa.Connection, store: SQLStore, calls: Sequence[Call]
+) -> dict[tuple[str, str], Answer]:
+    """Return what was answered to those of some calls that were answered, by token and key."""
+    table, by_token = schema.answers, defaultdict[str, list[Call]](list)
+    for call in calls:
+        by_token[call.token].append(call)
+    answered = {}
+    for token, some in by_token.items():
+        keys = {call.key: call for call in some}
+        query = sa.select(table).where(table.c.token == token, table.c.key.in_(list(keys)))
+        for row in connection.execute(query).mappings():
+            answered[token, row["key"]] = Answer(
+                status=row["status"],
+                headers=json.loads(row["headers"]),
+                pieces=_Pieces(store, keys[row["key"]]),
+                request=row["request"],
+            )
+    return answered
+
+
+def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
+    """Keep an answer, as a part of the transaction that makes the change."""
+    connection.execute(schema.answers.insert(), _row(call, answer))
+    # One piece at a time: an answer may be long.
+    for number, content in enumerate(answer.pieces):
+        connection.execute(schema.answer_pieces.insert(), _piece(call, number, content))
+
+
+def keep_all(connection: sa.Connection, kept: Sequence[tuple[Call, Answer]]) -> None:
+    """Keep short answers, all at once."""
+    if not kept:
+        return
+    connection.execute(schema.answers.insert(), [_row(call, answer) for call, answer in kept])
+    pieces = [
+        _piece(call, number, content)
+        for call, answer in kept
+        for number, content in enumerate(answer.pieces)
+    ]
+    connection.execute(schema.answer_pieces.insert(), pieces)
+
+
+def _row(call: Call, answer: Answer) -> dict[str, Any]:
+    return {
+        "token": call.token,
+        "key": call.key,
+        "request": call.request,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "headers": json.dumps(answer.headers),
+        "status": answer.status,
+    }
+
+
+def _piece(call: Call, number: int, content: bytes) -> dict[str, Any]:
+    return {"token": call.token, "key": call.key, "piece": number, "content": content}
+
+
+def forget(store: SQLStore, *, now: datetime | None = None) -> int:
+    """Drop the answers that were kept long enough; return how many."""
+    before = ((now or datetime.now(UTC)) - KEPT).isoformat(timespec="seconds")
+    table, pieces = schema.answers, schema.answer_pieces
+    with store.transaction(write=True) as connection:
+        old = connection.execute(
+            sa.select(table.c.token, table.c.key).where(table.c.at < before)
+        ).all()
+        for token, key in old:
+            call = Call(token=token, key=key, request="")
+            connection.execute(pieces.delete().where(*_of(pieces, call)))
+            connection.execute(table.delete().where(*_of(table, call)))
+        return len(old)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The pieces of a kept answer, read one by one, as often as they are wanted."""
+
+    store: SQLStore
+    call: Call
+
+    def __iter__(self) -> Iterator[bytes]:
+        table, number = schema.answer_pieces, 0
+        while True:
+            piece = (*_of(table, self.call), table.c.piece == number)
+            with self.store.transaction(write=False) as connection:
+                found = connection.execute(sa.select(table.c.content).where(*piece))
+                content = found.scalar_one_or_none()
+            if content is None:
+                return
+            yield bytes(content)
+            number += 1
+
+
+def _of(table: sa.Table, call: Call) -> tuple[sa.ColumnElement[bool], ...]:
+    return table.c.token == call.token, table.c.key == call.key

@@ -1,0 +1,174 @@
+"""Tokens: who may call the service, kept as hashes.
+
+A token is ``sqb_``, 32 random letters and digits, and 6 that are a checksum of the rest, so that a
+scanner for secrets knows one where it sees one, and asks nobody. It is shown when it is made and
+never again: the store has its SHA-256 alone, and the first letters to tell it from others.
+"""
+
+import hashlib
+import json
+import secrets
+import string
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from seqbatch.core import arguments
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.storage import schema
+from seqbatch.storage.stores import SQLStore
+
+PREFIX, RANDOM, CHECK = "sqb_", 32, 6
+DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+#: From the least to the most; each may do what those before it may.
+ROLES = ("viewer", "operator", "admin")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """What is kept of a token.
+
+    Parameters
+    ----------
+    id
+        Its first letters.
+    name
+        Who signs the events of its calls.
+    role
+        viewer, operator or admin.
+    campaigns
+        The campaigns that it is for; all where empty.
+    created, expires, revoked
+        When, in UTC; "" for never.
+    """
+
+    id: str
+    name: str
+    role: str
+    campaigns: tuple[str, ...]
+    created: str
+    expires: str
+    revoked: str
+
+    def state(self, now: datetime) -> str:
+        """Return active, expired or revoked."""
+        if self.revoked:
+            return "revoked"
+        return "expired" if self.expires and self.expires <= _text(now) else "active"
+
+    def sees(self, campaign: str) -> bool:
+        """Say whether the token is for a campaign."""
+        return not self.campaigns or campaign in self.campaigns
+
+
+def create(
+    store: SQLStore,
+    name: str,
+    *,
+    role: str,
+    campaigns: tuple[str, ...] = (),
+    expires: datetime | None = None,
+    now: datetime | None = None,
+) -> tuple[str, Token]:
+    """Make a token; return it, this once, and what is kept of it."""
+    made = now or datetime.now(UTC)
+    if not arguments.text("name", name).strip() or len(name) > 100:
+        raise InvalidArgumentError("name", "a text of 1 to 100 characters", repr(name))
+    arguments.choice("role", role, ROLES)
+    if expires is not None and expires <= made:
+        raise InvalidArgumentError("expires", "in the future", expires.isoformat())
+    secret = new()
+    token = Token(
+        id=secret[: len(PREFIX) + 8], name=name, role=role, campaigns=campaigns,
+        created=_text(made), expires="" if expires is None else _text(expires), revoked="",
+    )  # fmt: skip
+    with store.transaction(write=True) as connection:
+        table = schema.tokens
+        if connection.execute(sa.select(table.c.id).where(table.c.name == name)).first():
+            raise InvalidArgumentError(
+                "name", "one that no token has or had", repr(name),
+                "Events are signed with it: two tokens of one name could not be told apart.",
+            )  # fmt: skip
+        row = {**vars(token), "campaigns": json.dumps(list(campaigns)), "hash": hashed(secret)}
+        connection.execute(table.insert().values(**row))
+    return secret, token
+
+
+def listed(store: SQLStore) -> list[Token]:
+    """Return all tokens in the order in which they were made."""
+    with store.transaction(write=False) as connection:
+        query = sa.select(schema.tokens).order_by(schema.tokens.c.created, schema.tokens.c.id)
+        return [_token(row) for row in connection.execute(query).mappings()]
+
+
+def revoke(store: SQLStore, name: str, *, now: datetime | None = None) -> Token:
+    """Revoke a token by its name or its id."""
+    table = schema.tokens
+    with store.transaction(write=True) as connection:
+        either = (table.c.name == name) | (table.c.id == name)
+        row = connection.execute(sa.select(table).where(either)).mappings().first()
+        if row is None:
+            raise InvalidArgumentError("name", "the name or id of a token", repr(name))
+        if not row["revoked"]:
+            when = _text(now or datetime.now(UTC))
+            connection.execute(table.update().where(table.c.id == row["id"]).values(revoked=when))
+            return _token({**row, "revoked": when})
+        return _token(row)
+
+
+def find(store: SQLStore, secret: str) -> Token | None:
+    """Return what is kept of a token, None where there is none such."""
+    if not well_formed(secret):
+        return None
+    with store.transaction(write=False) as connection:
+        query = sa.select(schema.tokens).where(schema.tokens.c.hash == hashed(secret))
+        row = connection.execute(query).mappings().first()
+        return None if row is None else _token(row)
+
+
+def new() -> str:
+    """Return a new token, of the operating system's randomness."""
+    body = PREFIX + "".join(secrets.choice(DIGITS) for _ in range(RANDOM))
+    return body + checksum(body)
+
+
+def checksum(body: str) -> str:
+    """Return the last letters of a token, by the others.
+
+    >>> checksum("sqb_" + "0" * 32)
+    '4X0RD5'
+    """
+    number, made = zlib.crc32(body.encode()), ""
+    for _ in range(CHECK):
+        number, digit = divmod(number, len(DIGITS))
+        made = DIGITS[digit] + made
+    return made
+
+
+def well_formed(secret: str) -> bool:
+    """Say whether a text may be a token, without asking the store.
+
+    >>> well_formed(new()), well_formed("sqb_" + "0" * 38)
+    (True, False)
+    """
+    if len(secret) != len(PREFIX) + RANDOM + CHECK or not secret.isascii():
+        return False
+    return secret.startswith(PREFIX) and checksum(secret[:-CHECK]) == secret[-CHECK:]
+
+
+def hashed(secret: str) -> str:
+    """Return what is kept of a token's letters; 190 random bits need no salt."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Mapping[Any, Any]) -> Token:
+    plain: dict[str, Any] = {name: value for name, value in row.items() if name != "hash"}
+    return Token(**{**plain, "campaigns": tuple(json.loads(plain["campaigns"]))})
+
+
+def _text(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,122 @@
+"""A whole campaign over HTTP, from the plan to the export."""
+
+import io
+
+import polars as pl
+import pytest
+
+from tests.service.running import OUTCOMES, SPEC, UNITS, running
+
+
+@pytest.fixture
+def service(tmp_path):
+    with running(tmp_path / "campaigns.db") as made:
+        yield made
+
+
+def test_a_campaign_from_spec_to_report(service):
+    found = service.post("/v1/campaigns/validate", {"spec": SPEC, "units": UNITS}).json()
+    assert found["sound"], found
+    assert found["sizes"] == [4, 4]
+    created = service.post("/v1/campaigns", {"spec": SPEC})
+    assert created.status_code == 201
+    assert created.json()["next"] == "assign"
+    answer = service.post("/v1/campaigns/spring/assignments", {"units": UNITS}).json()
+    assert [row["unit"] for row in answer["assignments"]] == list("abcd")
+    assert {row["action"] for row in answer["assignments"]} <= {"none", "mail"}
+    assert answer["left"] == 0
+    again = service.post("/v1/campaigns/spring/assignments", {"units": UNITS[:1]}).json()
+    assert again["assignments"] == answer["assignments"][:1]
+    assert again["event"] is None
+    recorded = service.post("/v1/campaigns/spring/outcomes", {"outcomes": OUTCOMES}).json()
+    assert recorded["accepted"] == 4
+    closed = service.post("/v1/campaigns/spring/close", {"wave": 1})
+    assert closed.status_code == 200
+    assert sum(closed.json()["observed"].values()) == 4
+    status = service.get("/v1/campaigns/spring/status", role="viewer").json()
+    assert [wave["closed"] for wave in status["waves"]] == [True, False]
+    found = service.get("/v1/campaigns/spring/findings", role="viewer").json()
+    assert found["sentences"]
+    for kind, begins in (("html", "<!doctype html>"), ("md", "# "), ("json", "{")):
+        report = service.get(f"/v1/campaigns/spring/report?format={kind}", role="viewer")
+        assert report.status_code == 200
+        assert report.text.lower().startswith(begins)
+    protocol = service.get("/v1/campaigns/spring/protocol?format=md", role="viewer")
+    assert protocol.text.startswith("# ")
+    export = service.get("/v1/campaigns/spring/export")
+    assert pl.read_csv(io.BytesIO(export.content))["unit"].to_list() == list("abcd")
+    events = service.get("/v1/campaigns/spring/events", role="viewer").json()["events"]
+    assert [event["kind"] for event in events] == ["create", "assign", "record", "close"]
+    assert {event["who"] for event in events} == {"admin"}
+    assert service.post("/v1/campaigns/spring/abort", {"reason": "enough"}).status_code == 200
+    assert service.get("/v1/campaigns").json()["campaigns"][0]["condition"] == "aborted"
+
+
+def test_a_plan(service):
+    body = {"units": 20_000, "actions": 3, "features": 4, "contexts": "adversarial"}
+    answer = service.post("/v1/plan", body, role="viewer")
+    assert answer.status_code == 200
+    assert sum(answer.json()["sizes"]) == 20_000
+
+
+def test_a_spec_as_toml(service):
+    text = (
+        'name = "toml"\nseed = 7\nactions = ["none", "mail"]\n[grid]\nsizes = [4, 4]\n[reward]\n'
+        'column = "visit"\nrange = [0, 1]\n[features.numeric]\nage = "raw"\n'
+    )
+    assert service.post("/v1/campaigns", {"spec": text}).status_code == 201
+    refused = service.post("/v1/campaigns", {"spec": text.replace("seed = 7", "seed = x")})
+    assert refused.status_code == 422
+    assert "seed = x" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_files_of_units_and_outcomes(service, kind):
+    service.campaign()
+    media_types = {
+        "csv": "text/csv",
+        "parquet": "application/vnd.apache.parquet",
+        "arrow": "application/vnd.apache.arrow.file",
+    }
+    headers = {"content-type": media_types[kind]}
+
+    def written(rows):
+        file = io.BytesIO()
+        frame = pl.DataFrame(rows)
+        {"csv": frame.write_csv, "parquet": frame.write_parquet, "arrow": frame.write_ipc}[kind](
+            file
+        )
+        return file.getvalue()
+
+    answer = service.call(
+        "POST", "/v1/campaigns/spring/assignments", content=written(UNITS), headers=headers,
+        key="file",
+    )  # fmt: skip
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["seqbatch-assigned"] == "4"
+    reader = {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}[kind]
+    assert reader(io.BytesIO(answer.content))["unit"].to_list() == list("abcd")
+    again = service.call(
+        "POST", "/v1/campaigns/spring/assignments", content=written(UNITS), headers=headers,
+        key="file",
+    )  # fmt: skip
+    assert again.content == answer.content
+    assert again.headers["seqbatch-assigned"] == "4"
+    recorded = service.call(
+        "POST", "/v1/campaigns/spring/outcomes", content=written(OUTCOMES), headers=headers
+    )
+    assert recorded.json()["accepted"] == 4
+    event = service.get("/v1/campaigns/spring/events").json()["events"][1]
+    assert "file" not in event["payload"]
+
+
+def test_a_file_that_breaks_rules_is_named_as_the_body(service):
+    service.campaign()
+    answer = service.call(
+        "POST", "/v1/campaigns/spring/assignments", content=b"unit,age\na,x\n",
+        headers={"content-type": "text/csv"},
+    )  # fmt: skip
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"].startswith("body: 1 problem")
+    assert answer.json()["errors"][0]["column"] == "age"

@@ -1,0 +1,131 @@
+"""The clients: a whole campaign, frames in and out, errors, and calls that are made again."""
+
+import asyncio
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import httpx
+import polars as pl
+import pytest
+
+import seqbatch
+from seqbatch.client import ServiceError
+from seqbatch.errors import CampaignStateError, InvalidSpecError, UnknownCampaignError
+from tests.service.running import OUTCOMES, SPEC, UNITS, running
+
+
+@pytest.fixture
+def service(tmp_path):
+    with running(tmp_path / "campaigns.db") as made:
+        yield made
+
+
+@pytest.fixture
+def client(service):
+    with seqbatch.Client(service.url, service.token("admin")) as made:
+        yield made
+
+
+def test_a_campaign(client, tmp_path):
+    assert client.validate(SPEC, UNITS)["sound"]
+    campaign = client.create(SPEC)
+    one = campaign.assign(UNITS[:1])
+    assert one.table.num_rows == 1
+    assert one.left == 3
+    frame = pl.DataFrame(UNITS)
+    every = campaign.assign(frame)
+    assert every.table["unit"].to_pylist() == list("abcd")
+    assert every.table["action"].to_pylist()[:1] == one.table["action"].to_pylist()
+    file = tmp_path / "outcomes.csv"
+    pl.DataFrame(OUTCOMES).write_csv(file)
+    assert campaign.record(file, dry_run=True).event is None
+    assert campaign.record(file).accepted == 4
+    assert campaign.record(OUTCOMES).duplicate == 4
+    assert campaign.close(wave=1)["wave"] == 1
+    assert campaign.status()["wave"] == 2
+    assert campaign.findings()["sentences"]
+    assert campaign.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert campaign.protocol(tmp_path / "p.md", file_format="md").exists()
+    exported = campaign.export(tmp_path / "units.parquet", file_format="parquet")
+    assert pl.read_parquet(exported).height == 4
+    assert campaign.amend(reason="more", sizes=[9])["kind"] == "amend"
+    assert campaign.abort(reason="enough")["kind"] == "abort"
+    kinds = [event["kind"] for event in campaign.events()]
+    assert kinds == ["create", "assign", "assign", "record", "close", "amend", "abort"]
+    assert [found["name"] for found in client.campaigns()] == ["spring"]
+
+
+def test_the_asynchronous_client(service, tmp_path):
+    async def whole():
+        async with seqbatch.AsyncClient(service.url, service.token("admin")) as client:
+            campaign = await client.create(SPEC)
+            asked = [campaign.assign([unit]) for unit in UNITS]
+            answers = await asyncio.gather(*asked)
+            file = tmp_path / "outcomes.csv"
+            pl.DataFrame(OUTCOMES).write_csv(file)
+            recorded = await campaign.record(file)
+            return answers, recorded, await campaign.close(), await campaign.events()
+
+    answers, recorded, closed, events = asyncio.run(whole())
+    assert [answer.table["unit"].to_pylist() for answer in answers] == [[u] for u in "abcd"]
+    assert recorded.accepted == 4
+    assert closed["wave"] == 1
+    assert events[-1]["kind"] == "close"
+
+
+def test_errors_are_those_of_the_library(client):
+    with pytest.raises(UnknownCampaignError):
+        client.campaign("nothing").status()
+    with pytest.raises(InvalidSpecError, match="actions"):
+        client.create({**SPEC, "actions": 7})
+    campaign = client.create(SPEC)
+    with pytest.raises(CampaignStateError, match="wave 1"):
+        campaign.close()
+    with pytest.raises(ServiceError, match="age") as caught:
+        campaign.assign([{"unit": "a", "age": "old"}])
+    assert caught.value.status == 422
+    assert caught.value.problem["errors"][0]["column"] == "age"
+    with pytest.raises(ServiceError, match="token"), seqbatch.Client(client.url, "x") as other:
+        other.campaigns()
+
+
+def test_a_call_whose_answer_is_lost_is_made_again_and_once(service):
+    """A proxy passes calls on, and drops the first answers."""
+    dropped = []
+
+    class Dropping(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {
+                name: value for name, value in self.headers.items() if name.lower() != "host"
+            }
+            answer = httpx.post(f"{service.url}{self.path}", content=body, headers=headers)
+            if len(dropped) < 2:
+                dropped.append(self.headers["idempotency-key"])
+                self.close_connection = True
+                return
+            self.send_response(answer.status_code)
+            self.send_header("content-type", answer.headers["content-type"])
+            self.send_header("content-length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, *_args):
+            pass
+
+    service.campaign()
+    proxy = HTTPServer(("127.0.0.1", 0), Dropping)
+    thread = Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{proxy.server_port}"
+        with seqbatch.Client(address, service.token("admin")) as client:
+            found = client.campaign("spring").assign(UNITS)
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+        thread.join(timeout=10)
+    assert len(dropped) == 2
+    assert len(set(dropped)) == 1
+    # Asked anew, it would find all units assigned already, and have no event.
+    assert found.event == 2

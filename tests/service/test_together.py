@@ -1,0 +1,66 @@
+"""Calls that arrive together share a transaction, and none of them spoils another."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from seqbatch.campaign import Campaign
+from tests.service.running import running
+
+ASSIGN = "/v1/campaigns/spring/assignments"
+
+
+@pytest.fixture
+def service(store_url):
+    with running(store_url) as made:
+        yield made
+
+
+def test_many_clients_get_each_unit_its_one_action(service):
+    service.campaign(grid={"sizes": [200, 200]})
+    # Every unit is asked for by three clients at once; some calls have several units, or bad ones.
+    calls = [[{"unit": f"u{n}", "age": n % 70}] for n in range(60) for _ in range(3)]
+    calls += [[{"unit": f"u{n}", "age": n % 70}, {"unit": f"v{n}", "age": 2}] for n in range(20)]
+    bad = [[{"unit": f"w{n}", "age": "old"}] for n in range(10)]
+    bad += [[{"unit": f"w{n}", "size": 3}] for n in range(10)]
+
+    def ask(units):
+        return service.post(ASSIGN, {"units": units})
+
+    with ThreadPoolExecutor(16) as threads:
+        good, refused = list(threads.map(ask, calls)), list(threads.map(ask, bad))
+    assert {each.status_code for each in good} == {200}
+    assert {each.status_code for each in refused} == {422}
+    actions = {}
+    for asked, answer in zip(calls, good, strict=True):
+        rows = answer.json()["assignments"]
+        assert [row["unit"] for row in rows] == [unit["unit"] for unit in asked]
+        for row in rows:
+            assert actions.setdefault(row["unit"], row) == row
+    assert len(actions) == 80
+    campaign = Campaign(service.store, "spring")
+    assert campaign.situation().assigned == 80
+    assert campaign.verify().sound
+
+
+def test_where_the_wave_has_room_for_some_they_get_in(service):
+    service.campaign(grid={"sizes": [10, 10]})
+    with ThreadPoolExecutor(16) as threads:
+        found = list(
+            threads.map(
+                lambda n: service.post(ASSIGN, {"units": [{"unit": f"u{n}", "age": 1}]}),
+                range(24),
+            )
+        )
+    codes = [each.status_code for each in found]
+    assert (codes.count(200), codes.count(409)) == (10, 14)
+    assert Campaign(service.store, "spring").verify().sound
+
+
+def test_groups_are_counted(service):
+    service.campaign()
+    service.post(ASSIGN, {"units": [{"unit": "a", "age": 1}]})
+    text = service.get("/metrics").text
+    assert "seqbatch_group_calls_total 1" in text
+    route = 'method="POST",route="/v1/campaigns/{name}/assignments",status="200"'
+    assert f"seqbatch_requests_total{{{route}}} 1" in text
