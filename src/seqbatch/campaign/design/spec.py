@@ -131,6 +131,7 @@ class Spec(Part):
     required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
     draw: Literal["independent", "balanced"] | None = None
+    draws: Literal["blake2", "md5"] = "blake2"
     strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
     fallback: str | None = None
     columns: dict[Name, Kind] = Field(default={})

@@ -277,7 +277,8 @@ class Assigning:
             units = [units[row] for row in fresh]
             given = given.take(fresh)
         if self._together is None:
-            drawn = draws(self.now.spec.seed, self.now.name, units)
+            spec = self.now.spec
+            drawn = draws(spec.seed, spec.name, units, by=spec.draws)
             decided = decide(self.now, self._policy, known, given, drawn)
         else:
             rows = np.arange(self._new, self._new + len(units))

@@ -316,7 +316,7 @@ class _Verifying:
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
-        drawn = draws(now.spec.seed, now.name, units)
+        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws)
         if (known := self._known(now)) is None:
             return
         if now.spec.balanced:
