@@ -9,7 +9,8 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
-from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
+from seqbatch.campaign.deciding.learning import News, closed, still_used
+from seqbatch.campaign.deciding.learning_notes import aliasing, notes
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated
