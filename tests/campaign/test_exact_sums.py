@@ -76,6 +76,9 @@ def test_corrections_and_amendments_are_replayed(store):
         reason="typo",
     )
     campaign.close()
+    with store.read("spring") as reader:
+        state = unpack_state(reader.last_state().content, campaign.situation())
+    assert state.evidence[0].count.sum() == 500
     campaign.amend(reason="dear", retire=["call"])
     campaign.assign(units(100, start=500))
     found = campaign.verify()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.judging import metric_cells
-from seqbatch.campaign.deciding.learning import notes
+from seqbatch.campaign.deciding.learning_notes import notes
 from seqbatch.campaign.deciding.metrics import MetricRow, MetricSums
 from seqbatch.campaign.record.codec import unpack, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
