@@ -55,6 +55,21 @@ class Allocation:
         self.expected = np.zeros(actions)
         self._products = np.zeros((actions, actions))
 
+    @classmethod
+    def of(cls, counts: Integers, expected: Floats, products: Floats) -> "Allocation":
+        """Return the allocation of units that were summed up elsewhere.
+
+        Parameters
+        ----------
+        counts, expected
+            How often each action was given, and the sums of its probabilities.
+        products
+            The sums of p p'.
+        """
+        made = cls(len(counts))
+        made.counts, made.expected, made._products = counts, expected, products
+        return made
+
     @property
     def units(self) -> int:
         """How many units were taken in."""

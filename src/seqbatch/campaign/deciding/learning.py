@@ -112,7 +112,7 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     for chunk in _chunks_of(reader, now, news):
         state = _learned(now, policy, state, chunk, news.fresh, sums)
         state = _corrected(now, policy, state, chunk, news, sums)
-    return _closed(policy, state, sums)
+    return ended(policy, state, sums)
 
 
 def _sums(now: Situation, state: Any) -> GroupSums | None:
@@ -137,7 +137,7 @@ def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> A
         sums = _sums(now, state)
         for chunk in reader.unit_chunks(given=True, chunks=chunks):
             state = _learned(now, policy, state, chunk, known, sums)
-        state = _closed(policy, state, sums)
+        state = ended(policy, state, sums)
     return state
 
 
@@ -269,7 +269,7 @@ def _change(
     return Statistics(zero.gram, gained.moment, squares.astype(np.float64), zero.count)
 
 
-def _closed(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
+def ended(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
     """End a wave; what a deficient estimate means is said by :mod:`.learning_notes`."""
     if sums is not None:
         state = sums.absorbed(policy, state)

@@ -1,4 +1,4 @@
-"""Sums without rounding need to know beforehand how large numbers can be."""
+"""What exact sums, and rows that are kept elsewhere, ask of the rest of a spec."""
 
 from typing import TYPE_CHECKING
 
@@ -25,3 +25,25 @@ def check_exact(spec: "Spec") -> None:
             f"of {', '.join(open_ended)}, or clip them at quantiles of the first wave, as in clip "
             "= [0.001, 0.999]"
         )
+
+
+def check_elsewhere(spec: "Spec") -> None:
+    """Refuse what a campaign whose rows are kept elsewhere could never look at."""
+    if spec.rows != "elsewhere":
+        return
+    learning = ", ".join(spec.features.learning)
+    reasons = {
+        'draws = "md5" is needed, which databases can make': spec.draws != "md5",
+        'sums = "exact" is needed': spec.sums != "exact",
+        f"nothing can be learned of columns ({learning}); declare for numbers scale = {{mean = "
+        '..., sd = ...} (or "raw"), range = [low, high], and for missing ones a number with '
+        "indicator = 1": bool(learning),
+        "metrics are not recorded": bool(spec.metrics),
+        "no rule of stopping can look at the rows": spec.stopping.rule != "none",
+        "clusters are not known": spec.cluster is not None,
+        "segments are not known": bool(spec.report.segments),
+        "outcomes have no ids": spec.outcome is not None,
+        "outcomes wait for nothing (reward.after)": spec.reward.after is not None,
+    }
+    if found := [reason for reason, there in reasons.items() if there]:
+        raise ValueError(f'rows = "elsewhere": {"; ".join(found)}')

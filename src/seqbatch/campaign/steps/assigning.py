@@ -388,6 +388,7 @@ def assign(
         # Outside the transaction: a large file is checked without keeping others waiting.
         with store.read(name) as reader:
             now = current(reader)
+        now.require_rows()
         counting = partial_call(report, "checking")
         checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
         with store.change(name) as change:

@@ -135,6 +135,7 @@ class Closing:
         # A call that is repeated after its answer was lost gets that answer, and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._change.event(now.closes[wave - 1]))
+        now.require_rows()
         self._refuse_wrong_wave(wave)
         now.require_open()
         record = self._change.last_state()

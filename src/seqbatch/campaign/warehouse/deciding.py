@@ -33,9 +33,7 @@ class Deciding:
         Whether the numbers of the model are passed on to the last stage.
     """
 
-    def __init__(
-        self, now: Situation, rule: Rule, sql: Dialect, units: str, *, keep: bool
-    ) -> None:
+    def __init__(self, now: Situation, rule: Rule, sql: Dialect, units: str, *, keep: bool) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
         self.columns: Columns = columns_of(now.encoder(wave=now.wave), sql)

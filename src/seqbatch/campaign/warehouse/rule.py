@@ -98,6 +98,15 @@ def _choice(policy: BasePolicy, state: Any) -> tuple[tuple[int, ...], tuple[floa
 def require_expressible(now: Situation) -> None:
     """Refuse campaigns whose decisions no statement can make."""
     now.require_open()
+    if found := inexpressible(now):
+        raise CampaignStateError(
+            f"campaign {now.name} cannot be written as SQL: {'; '.join(found)}. Use assign, record "
+            "and close."
+        )
+
+
+def inexpressible(now: Situation) -> list[str]:
+    """Return what SQL cannot say of a campaign's decisions."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
     dates = [name for name, part in parts.items() if isinstance(part, DateFeature)]
@@ -115,8 +124,4 @@ def require_expressible(now: Situation) -> None:
         f"dates are features ({', '.join(dates)})": bool(dates),
         f"numbers are spelled by a format ({', '.join(spelled)})": bool(spelled),
     }
-    if found := [reason for reason, there in reasons.items() if there]:
-        raise CampaignStateError(
-            f"campaign {now.name} cannot be written as SQL: {'; '.join(found)}. Use assign, record "
-            "and close."
-        )
+    return [reason for reason, there in reasons.items() if there]

@@ -68,9 +68,7 @@ def assigning(now: Situation, rule: Rule, sql: Dialect, units: str) -> str:
     scores, chances = (
         " ".join(f"WHEN {action} THEN {prefix}{action}" for action in range(K)) for prefix in "sp"
     )
-    ids = [
-        (alias, sql.name_of(name)) for alias, name in zip(made.ids, now.spec.unit, strict=True)
-    ]
+    ids = [(alias, sql.name_of(name)) for alias, name in zip(made.ids, now.spec.unit, strict=True)]
     items = [
         *ids,
         (f"CASE chosen {spelled} END", "action"),

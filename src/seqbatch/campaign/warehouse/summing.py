@@ -14,9 +14,7 @@ from seqbatch.campaign.warehouse.stages import named
 CHANCES = 30
 
 
-def summing(
-    now: Situation, made: Deciding, sql: Dialect, outcomes: str
-) -> tuple[list[Item], str]:
+def summing(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> tuple[list[Item], str]:
     """Add the stages to those that decide; return what is selected of the last, and its groups."""
     _judged(now, made, sql, outcomes)
     _rounded(now, made, sql)
@@ -38,9 +36,10 @@ def summing(
     products = [
         (sql.total(f"z{i} * z{j}"), f"z{i}_{j}") for i in range(wide) for j in range(i, wide)
     ]
+    reward = (sql.total(f"z{wide - 1}"), "rewards")
     items = [
         (f"CASE chosen {spelled} END", "action"), *named("part", "seen"),
-        *counts, *chances, *products,
+        *counts, *chances, reward, *products,
     ]  # fmt: skip
     return items, "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
 
@@ -106,5 +105,3 @@ def _rounded(now: Situation, made: Deciding, sql: Dialect) -> None:
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
     own = named("id", "chosen", "part")
     made.stages.add("rounded", [*own, seen, *counts, *chances, *whole])
-
-
