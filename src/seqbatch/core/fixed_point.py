@@ -67,7 +67,8 @@ class Scale:
             name = "rewards" if column == len(self.columns) else f"column {column}"
             raise InvalidArgumentError(name, f"at most {most:g} in size", both[row, column])
         # Half is added and the rest cut off: databases round halves in ways of their own.
-        return np.floor(scaled + 0.5).astype(np.int64)
+        whole: Integers = np.floor(scaled + 0.5).astype(np.int64)
+        return whole
 
 
 def power(largest: float) -> int:

@@ -55,21 +55,6 @@ class Allocation:
         self.expected = np.zeros(actions)
         self._products = np.zeros((actions, actions))
 
-    @classmethod
-    def of(cls, counts: Integers, expected: Floats, products: Floats) -> "Allocation":
-        """Return the allocation of units that were summed up elsewhere.
-
-        Parameters
-        ----------
-        counts, expected
-            How often each action was given, and the sums of its probabilities.
-        products
-            The sums of p p'.
-        """
-        made = cls(len(counts))
-        made.counts, made.expected, made._products = counts, expected, products
-        return made
-
     @property
     def units(self) -> int:
         """How many units were taken in."""
@@ -91,6 +76,12 @@ class Allocation:
         self.expected += probabilities.sum(axis=0)
         # Sums of products alone: units are never kept, however many a wave has.
         self._products += np.einsum("na,nb->ab", probabilities, probabilities)
+
+    def add_sums(self, counts: Integers, expected: Floats, products: Floats) -> None:
+        """Take in units that were summed up elsewhere: their counts, and the sums of p and p p'."""
+        self.counts += counts
+        self.expected += expected
+        self._products += products
 
     def __add__(self, other: "Allocation") -> "Allocation":
         both = Allocation(len(self.counts))

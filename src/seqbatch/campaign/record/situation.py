@@ -326,13 +326,13 @@ def _after(now: Situation, event: Event) -> Situation:
             )
         case "close":
             learned = payload.get("learned")
-            units = now.units
+            past = now.units
             if "elsewhere" in payload:
-                units = (*units[:-1], event.counts["units"])
+                past = (*past[:-1], event.counts["units"])
             return replace(
                 now,
                 wave=now.wave + 1,
-                units=(*units, 0),
+                units=(*past, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else Learned.of(learned),

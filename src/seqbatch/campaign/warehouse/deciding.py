@@ -13,6 +13,7 @@ from seqbatch.campaign.warehouse.columns import Columns, Item, columns_of
 from seqbatch.campaign.warehouse.dialects import Dialect
 from seqbatch.campaign.warehouse.rule import Rule
 from seqbatch.campaign.warehouse.stages import Stages, named
+from seqbatch.core.arrays import Floats
 
 #: The three draws of a unit.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
@@ -212,11 +213,11 @@ def id_of(sql: Dialect, columns: Sequence[str]) -> str:
     return f" || {bar} || ".join(marked)
 
 
-def total(sql: Dialect, vector: Sequence[str], weights: Sequence[float]) -> str:
+def total(sql: Dialect, vector: Sequence[str], weights: Floats) -> str:
     """Return the product of two vectors, term by term; a weight of 0 changes no bit."""
     terms = [
-        f"{name} * {sql.number(float(weight))}"
-        for name, weight in zip(vector, weights, strict=True)
+        f"{name} * {sql.number(weight)}"
+        for name, weight in zip(vector, weights.tolist(), strict=True)
         if weight != 0
     ]
     return summed([sql.number(0.0), *terms])

@@ -22,7 +22,7 @@ UNPROVEN = (
 def learned_elsewhere(now: Situation, state: Any, rows: Sequence[Row]) -> Any:
     """Return the state after a wave, by the rows of its result."""
     gathered = GroupSums(now, state)
-    gathered.groups = list(wave_sums(rows, now, state).groups)
+    gathered.groups = wave_sums(rows, now, state).groups
     return ended(now.made_policy(), state, gathered)
 
 

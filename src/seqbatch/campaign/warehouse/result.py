@@ -44,7 +44,7 @@ class WaveSums:
     absent: Integers
     randomised: Integers
     rewards: Floats
-    groups: tuple[ExactSums, ...]
+    groups: list[ExactSums]
 
     @property
     def assigned(self) -> Integers:
@@ -129,26 +129,35 @@ def _whole(name: str, row: Row) -> bool:
 def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
     """Return what the rows of a result say."""
     places = {now.actions[number].name: place for place, number in enumerate(now.active)}
-    K = len(places)
-    parts = {seen: [np.zeros(K, dtype=np.int64), np.zeros(K), np.zeros((K, K))] for seen in (0, 1)}
-    absent, randomised = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
-    rewards, groups = np.zeros(K), list(GroupSums(now, state).groups)
-    power = scale_of(now).reward
+    K, power = len(places), scale_of(now).reward
+    made = WaveSums(
+        seen=Allocation(K),
+        missing=Allocation(K),
+        absent=np.zeros(K, dtype=np.int64),
+        randomised=np.zeros(K, dtype=np.int64),
+        rewards=np.zeros(K),
+        groups=GroupSums(now, state).groups,
+    )
     for row in rows:
-        place, (counts, expected, products) = places[row["action"]], parts[row["seen"]]
-        counts[place] += row["units"]
-        expected += [_chance(row[f"e{a}"], 1) for a in range(K)]
-        products += [
-            [_chance(row[f"e{min(a, b)}_{max(a, b)}"], 2) for b in range(K)] for a in range(K)
-        ]
-        randomised[place] += row["randomised"]
+        place = places[row["action"]]
+        _allocate(made.seen if row["seen"] else made.missing, place, row)
+        made.randomised[place] += row["randomised"]
         if row["seen"]:
-            absent[place] += row["absent"]
-            rewards[place] += float(np.ldexp(float(int(row["rewards"])), -power))
+            made.absent[place] += row["absent"]
+            made.rewards[place] += np.ldexp(float(int(row["rewards"])), -power)
             if row["part"] >= 0:
-                groups[row["part"]] = _with(groups[row["part"]], place, row)
-    allocations = [Allocation.of(*parts[seen]) for seen in (1, 0)]
-    return WaveSums(*allocations, absent, randomised, rewards, tuple(groups))
+                made.groups[row["part"]] = _with(made.groups[row["part"]], place, row)
+    return made
+
+
+def _allocate(allocation: Allocation, place: int, row: Row) -> None:
+    """Add the units of a row to those that were counted."""
+    counts = np.zeros_like(allocation.counts)
+    counts[place] = row["units"]
+    every = range(len(counts))
+    expected = np.array([_chance(row[f"e{a}"], 1) for a in every])
+    products = [[_chance(row[f"e{min(a, b)}_{max(a, b)}"], 2) for b in every] for a in every]
+    allocation.add_sums(counts, expected, np.array(products))
 
 
 def _chance(text: str, factors: int) -> float:

@@ -45,8 +45,9 @@ def statement(
     if what not in get_args(What):
         raise InvalidArgumentError("what", f"one of {', '.join(get_args(What))}", repr(what))
     if (what == "sums") != (outcomes is not None):
-        rule = "the table of outcomes for sums, and left out for assign"
-        raise InvalidArgumentError("outcomes", rule, repr(outcomes))
+        raise InvalidArgumentError(
+            "outcomes", "the table of outcomes for sums, and left out for assign", repr(outcomes)
+        )
     _require_tables(units, outcomes)
     with store.read(name) as reader:
         now, record = current(reader), reader.last_state()
