@@ -133,6 +133,16 @@ def test_verify_says_what_it_can_and_cannot_prove(store, folder):
     assert campaign.status().waves[0].assigned == 600
 
 
+def test_what_was_summed_up_is_not_deleted_afterwards(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    wave(campaign, folder, 600, 1)
+    with pytest.raises(CampaignStateError, match="what was seen is not deleted"):
+        campaign.delete(reason="x", force=True)
+    page = campaign.protocol(folder / "protocol.md").read_text()
+    assert "keyed hash (md5)" in page
+    assert "no row is kept here" in page
+
+
 def test_a_changed_sum_is_found(store, folder, monkeypatch):
     campaign = Campaign.create(ELSEWHERE, store=store)
     wave(campaign, folder, 600, 1)

@@ -104,12 +104,12 @@ def _by_md5(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     words = _md5_words(md5_key(seed, campaign), units)
     high, low = words[:, 0], words[:, 1]
     # 13 digits are 52 bits: of the first word, of what is left of it and the second, and the rest.
-    randomised: Floats = (high >> np.uint64(12)) * 2.0**-52
+    randomised = (high >> np.uint64(12)).astype(np.float64) * 2.0**-52
     chosen = ((high & np.uint64(0xFFF)) << np.uint64(40)) | (low >> np.uint64(24))
-    place: Floats = (low & np.uint64(0xFFFFFF)) * 2.0**-24
+    place = (low & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
     # All 128 bits are spent: the lot has a key, and a hash, of its own.
     lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
-    choice: Floats = chosen * 2.0**-52
+    choice = chosen.astype(np.float64) * 2.0**-52
     return Draws(randomised, choice, place, np.ascontiguousarray(lot))
 
 
