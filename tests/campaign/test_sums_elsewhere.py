@@ -64,9 +64,21 @@ def here(**changes):
     return {**ELSEWHERE, "rows": "here", **changes}
 
 
-@pytest.mark.parametrize("policy", ["SBPE", "BPE", "SBUCB"])
-def test_the_evidence_is_that_of_a_campaign_with_its_rows(store, folder, policy):
-    changes = {"policy": {"kind": policy}}
+CASES = {
+    "SBPE": {},
+    "BPE": {"policy": {"kind": "BPE"}},
+    "SBUCB": {"policy": {"kind": "SBUCB"}},
+    "costs": {
+        "actions": ["none", {"name": "it's mail", "cost": 0.3}, {"name": "call", "cost": 1.7}],
+        "reward": {"sum": {"visit": 1.1, "bonus": -0.3}, "range": [-20, 20], "direction": "min",
+                   "absent": 0.25},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_evidence_is_that_of_a_campaign_with_its_rows(store, folder, case):
+    changes = CASES[case]
     afar = Campaign.create({**ELSEWHERE, **changes}, store=store)
     other = open_store(folder / "other.db")
     near = Campaign.create(here(**changes), store=other)

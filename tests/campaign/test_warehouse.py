@@ -16,7 +16,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
-from tests.campaign.warehouses import SPEC, customers, first_wave, in_duckdb, in_postgres
+from tests.campaign.warehouses import SPEC, customers, first_wave, in_duckdb, in_postgres, visits
 
 POLICIES = {
     "SBPE": {"kind": "SBPE"},
@@ -31,6 +31,14 @@ POLICIES = {
 def store(tmp_path):
     opened = open_store(tmp_path / "campaigns.db")
     yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A campaign after its first wave, for tests that change nothing."""
+    opened = open_store(tmp_path_factory.mktemp("ready") / "campaigns.db")
+    yield first_wave(opened, policy=POLICIES["SBPE"])
     opened.close()
 
 
@@ -74,6 +82,32 @@ def test_the_first_wave_is_uniform(store):
     statement = campaign.sql(units="units")
     found = require_same(campaign, lambda units: in_duckdb(statement, units=units), count=600)
     assert found["action"].value_counts()["count"].min() > 150
+
+
+def test_retired_actions_and_those_without_outcomes_are_passed_over(store):
+    campaign = Campaign.create({**SPEC, "actions": [*SPEC["actions"], "new", "old"]}, store=store)
+    table = pl.from_arrow(campaign.assign(customers(600, seed=1)).table)
+    known = table.filter(pl.col("action").is_in(SPEC["actions"]))
+    campaign.record(visits(known["id"], known["action"], seed=1))
+    campaign.close(force=True, reason="as it is")
+    campaign.amend(reason="too dear", retire=["none"])
+    units = customers(2_000, seed=2)
+    found = in_duckdb(campaign.sql(units="units"), units=units)
+    wanted = pl.from_arrow(campaign.assign(units, partial=True).table)
+    pairs = wanted.join(found, on="id", suffix=" found", validate="1:1")
+    assert (pairs["action"] == pairs["action found"]).all()
+    for place, name in enumerate(["it's mail", "call", "new", "old"]):
+        assert (pairs[f"p({name})"] == pairs[f"p{place}"]).all()
+    assert pairs["p2"].n_unique() == 1
+
+
+def test_a_statement_too_wide_for_a_database_is_refused(store):
+    levels = [f"l{number}" for number in range(600)]
+    features = {"categorical": {"zip": levels}}
+    campaign = Campaign.create({**SPEC, "features": features}, store=store)
+    campaign.sql(units="units", dialect="postgres")
+    with pytest.raises(CampaignStateError, match=r"postgres takes at most 1,600"):
+        campaign.sql(what="sums", units="units", outcomes="outcomes", dialect="postgres")
 
 
 def test_ids_of_several_columns_are_joined(store):
@@ -136,13 +170,12 @@ def test_numbers_keep_their_bits_in_duckdb(values):
     assert found.to_list() == values
 
 
-def test_units_with_a_problem_get_no_action(store):
-    campaign = first_wave(store)
+def test_units_with_a_problem_get_no_action(ready):
     units = customers(4, seed=9).with_columns(
         kind=pl.Series(["a", "z", None, "b"]),
         spend=pl.Series([1.0, 1.0, 1.0, float("inf")]),
     )
-    found = in_duckdb(campaign.sql(units="units"), units=units).sort("id")
+    found = in_duckdb(ready.sql(units="units"), units=units).sort("id")
     assert found["problem"].to_list() == [
         None, "kind has a level not declared", "kind is missing", "spend is too large",
     ]  # fmt: skip
@@ -151,10 +184,9 @@ def test_units_with_a_problem_get_no_action(store):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("what", ["assign", "sums"])
-def test_every_dialect_parses(store, dialect, what):
-    campaign = first_wave(store, policy=POLICIES["SBPE"])
+def test_every_dialect_parses(ready, dialect, what):
     outcomes = "my.outcomes" if what == "sums" else None
-    text = campaign.sql(what=what, dialect=dialect, units="lake.units", outcomes=outcomes)
+    text = ready.sql(what=what, dialect=dialect, units="lake.units", outcomes=outcomes)
     (parsed,) = sqlglot.parse(text, dialect=dialect)
     found = parsed.find_all(sqlglot.exp.Table)
     tables = {(table.db, table.name) for table in found if table.db}
@@ -189,11 +221,10 @@ def test_what_sql_cannot_say_is_refused_with_the_reason(store, changes, reason):
         campaign.sql(units="units")
 
 
-def test_wrong_arguments_are_named(store):
-    campaign = first_wave(store)
+def test_wrong_arguments_are_named(ready):
     for wrong in (
         {"what": "all"}, {"dialect": "oracle"}, {"units": "decided"}, {"outcomes": "o"},
         {"what": "sums"},
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError):
-            campaign.sql(**{"units": "units", **wrong})
+            ready.sql(**{"units": "units", **wrong})

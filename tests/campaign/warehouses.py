@@ -55,6 +55,8 @@ def customers(count, *, seed):
     """Return units with missing values, quotes, other alphabets and levels not declared."""
     random = np.random.default_rng(seed)
 
+    ages = random.normal(40, 12, count)
+
     def sometimes(values, share=0.1):
         gone = random.random(count) < share
         return [None if lost else value for value, lost in zip(values, gone, strict=True)]
@@ -62,7 +64,8 @@ def customers(count, *, seed):
     return pl.DataFrame(
         {
             "id": [f"ü'{seed}-{number}" for number in range(count)],
-            "age": sometimes(random.normal(40, 12, count).tolist()),
+            # What is missing is a null or a NaN.
+            "age": sometimes(np.where(random.random(count) < 0.05, np.nan, ages).tolist()),
             "spend": random.exponential(10, count),
             "vip": sometimes((random.random(count) < 0.3).tolist()),
             "new": sometimes((random.random(count) < 0.5).tolist()),
@@ -77,7 +80,8 @@ def visits(ids, actions, *, seed):
     effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4}
     noise = np.random.default_rng([seed, 1]).normal(0, 1, len(ids))
     values = np.array([effect[action] for action in actions]) + noise
-    return pl.DataFrame({"id": ids, "visit": np.clip(values, -10, 10)})
+    both = {"visit": np.clip(values, -10, 10), "bonus": np.round(np.abs(noise), 3)}
+    return pl.DataFrame({"id": ids, **both})
 
 
 def first_wave(store, **changes):

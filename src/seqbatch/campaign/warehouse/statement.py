@@ -80,7 +80,6 @@ def assigning(now: Situation, rule: Rule, sql: Dialect, units: str) -> str:
         *((f"p{action}", f"p{action}") for action in range(K)),
         *named("part", "problem"),
     ]
-    _require_width(sql, len(items))
     said = [
         "Each unit's action. " + ", ".join(f"p{a}: {_plain(n)}" for a, n in enumerate(names)),
         "A unit with a problem gets no action. Every unit must be in the table once.",
@@ -94,7 +93,6 @@ def summed_up(now: Situation, rule: Rule, sql: Dialect, units: str, outcomes: st
     made = Deciding(now, rule, sql, units, keep=True)
     items, after = summing(now, made, sql, outcomes)
     items.append((sql.text(BLANK), "statement"))
-    _require_width(sql, len(items))
     said = [
         "What the wave teaches, by action: hand the result back with record-sums.",
         "The table of units must hold the units of this wave alone, each once.",
@@ -134,14 +132,6 @@ def _require_tables(*tables: str | None) -> None:
                 "table", f"called otherwise than a stage of the statement ({', '.join(STAGES)})",
                 repr(table), "Name its schema too, as schema.table.",
             )  # fmt: skip
-
-
-def _require_width(sql: Dialect, columns: int) -> None:
-    if columns > sql.columns:
-        raise CampaignStateError(
-            f"the result would have {columns:,} columns, and {sql.name} has at most {sql.columns:,}"
-            ". Use fewer features, or assign, record and close."
-        )
 
 
 def header(text: str) -> dict[str, Any]:
