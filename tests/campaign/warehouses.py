@@ -93,11 +93,13 @@ def first_wave(store, **changes):
     return campaign
 
 
-def in_duckdb(statement, **tables):
-    """Run a statement in DuckDB; return its result."""
+def in_duckdb(statement, *, into=None, **tables):
+    """Run a statement in DuckDB; return its result, or have it written to a file."""
     with duckdb.connect() as connection:
         for name, frame in tables.items():
             connection.register(name, frame.to_arrow())
+        if into is not None:
+            return connection.execute(f"COPY ({statement}) TO '{into}'")
         return pl.from_arrow(connection.sql(statement).to_arrow_table())
 
 

@@ -24,7 +24,7 @@ def summing(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> tupl
     counts = [
         ("COUNT(*)", "units"),
         ("COUNT(DISTINCT id)", "distinct_units"),
-        *((f"SUM({name})", name) for name in ("absent", "conflicting", "outside", "randomised")),
+        *((sql.total(name), name) for name in ("absent", "conflicting", "outside", "randomised")),
     ]
     chances = [
         (sql.total(text), name)
