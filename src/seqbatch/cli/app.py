@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import campaign_before_after, service
+from seqbatch.cli import campaign_warehouse, service
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -38,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(campaign_before_after.app, name="campaign")
+app.add_typer(campaign_warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 
 

@@ -353,11 +353,12 @@ def close(
     if as_json:
         dump({**asdict(result), "next": then})
     else:
-        _show_closed(result)
+        show_closed(result)
         say_next(then)
 
 
-def _show_closed(result: "Closed") -> None:
+def show_closed(result: "Closed") -> None:
+    """Say what closing a wave did."""
     from seqbatch.campaign.deciding.proposal_words import proposal_text
     from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations

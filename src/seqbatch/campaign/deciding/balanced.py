@@ -67,7 +67,8 @@ class Together:
 
     def add(self, units: Sequence[str], given: pa.Table, state: Any) -> None:
         """Take in some units; of their columns, the strata alone are kept."""
-        drawn = draws(self._now.spec.seed, self._now.name, units)
+        spec = self._now.spec
+        drawn = draws(spec.seed, spec.name, units, by=spec.draws)
         self._said.append(weigh(self._now, self._policy, state, given, drawn))
         self._draws.append(drawn)
         self._given.append(given.select(list(self._now.spec.strata)))

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from seqbatch.campaign.design.constraint_checks import check_constraints
 from seqbatch.campaign.design.constraints import AnyCapacity, Budget
 from seqbatch.campaign.design.eligibility import Column, Kind, Rule, parsed
+from seqbatch.campaign.design.exact_checks import check_elsewhere, check_exact
 from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import (
     MOST_ACTIONS,
@@ -137,6 +138,9 @@ class Spec(Part):
     required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
     draw: Literal["independent", "balanced"] | None = None
+    draws: Literal["blake2", "md5"] = "blake2"
+    sums: Literal["floating", "exact"] = "floating"
+    rows: Literal["here", "elsewhere"] = "here"
     strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
     fallback: str | None = None
     columns: dict[Name, Kind] = Field(default={})
@@ -181,6 +185,8 @@ class Spec(Part):
         self._check_columns(names)
         self._check_segments()
         check_constraints(self)
+        check_exact(self)
+        check_elsewhere(self)
         return self
 
     def _check_segments(self) -> None:

@@ -243,6 +243,16 @@ class Situation:
                 "campaign."
             )
 
+    def require_rows(self) -> None:
+        """Refuse what needs the rows of a campaign that keeps them elsewhere."""
+        if self.spec.rows == "elsewhere":
+            raise CampaignStateError(
+                f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): its units '
+                "are assigned, and its waves summed up, by the statements of seqbatch campaign "
+                "sql, and record-sums closes a wave. Nothing here can look at a row.",
+                commands=[("sql", self.name, "--what", "assign", "--units", "YOUR_TABLE")],
+            )
+
     def require_no_stop(self) -> None:
         """Refuse to assign units where the declared rule says to stop."""
         if self.stop:
@@ -336,10 +346,13 @@ def _after(now: Situation, event: Event) -> Situation:
             )
         case "close":
             learned = payload.get("learned")
+            past = now.units
+            if "elsewhere" in payload:
+                past = (*past[:-1], event.counts["units"])
             return replace(
                 now,
                 wave=now.wave + 1,
-                units=(*now.units, 0),
+                units=(*past, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else Learned.of(learned),

@@ -50,6 +50,7 @@ class Amending:
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
         now = self.now
+        now.require_rows()
         payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
         if absent is not None:
             payload["absent"] = self._absent(absent)

@@ -9,7 +9,8 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
-from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
+from seqbatch.campaign.deciding.learning import News, closed, still_used
+from seqbatch.campaign.deciding.learning_notes import aliasing, notes
 from seqbatch.campaign.deciding.metrics import MetricRow
 from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
@@ -140,6 +141,7 @@ class Closing:
         # A call that is repeated after its answer was lost gets that answer, and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._change.event(now.closes[wave - 1]))
+        now.require_rows()
         self._refuse_wrong_wave(wave)
         now.require_open()
         record = self._change.last_state()

@@ -17,6 +17,7 @@ from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
+from seqbatch.campaign.warehouse.rule import inexpressible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.targets import require_target
 
@@ -96,6 +97,10 @@ def begun(payload: dict[str, Any]) -> Situation:
             f"assigned at random, and policy {now.policy['kind']} has first = "
             f"{now.policy.get('first')!r}. "
             'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
+        )
+    if now.spec.rows == "elsewhere" and (found := inexpressible(now)):
+        raise InvalidSpecError(
+            f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
         )
     if not keeps_control(now):
         raise InvalidSpecError(

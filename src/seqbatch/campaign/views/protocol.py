@@ -193,9 +193,12 @@ class _Writing:
             "every unit and action before the outcome is known."
         )
         yield from self._limits()
+        who = "computed again by verify"
+        if spec.rows == "elsewhere":
+            who = "computed by the database that keeps the rows; no row is kept here"
         yield (
-            f"The draw is by a keyed hash of the unit's id, with the seed {spec.seed} and the "
-            "campaign's name: the same whatever the order of units, and computed again by verify."
+            f"The draw is by a keyed hash ({spec.draws}) of the unit's id, with the seed "
+            f"{spec.seed} and the campaign's name: the same whatever the order of units, and {who}."
         )
 
     def _limits(self) -> Iterator[Part]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.judging import metric_cells
-from seqbatch.campaign.deciding.learning import notes
+from seqbatch.campaign.deciding.learning_notes import notes
 from seqbatch.campaign.deciding.metrics import MetricRow, MetricSums
 from seqbatch.campaign.record.codec import unpack, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
@@ -14,7 +14,9 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.views.elsewhere import actions_elsewhere, waves_elsewhere
 from seqbatch.campaign.views.limits import LimitRow, limit_rows, worth
+from seqbatch.campaign.views.waves import ActionRow, Wave
 from seqbatch.display import Table, shown
 from seqbatch.planning.replanning import Proposal
 
@@ -23,49 +25,6 @@ UNKNOWN = (
     "where some units of a wave could not get an action, nothing tells what it would do for all of "
     "them; its weighted mean is left out"
 )
-
-
-@dataclass(frozen=True)
-class Wave:
-    """One wave: its size as planned, its units and outcomes, and whether it is closed.
-
-    `observed` counts the recorded outcomes, and `absent` the units that have none and count as what
-    was declared for them.
-    """
-
-    wave: int
-    size: int | None
-    assigned: int
-    observed: int
-    closed: bool
-    absent: int = 0
-
-
-@dataclass(frozen=True)
-class ActionRow:
-    """One action in one wave: units, how many of them randomised, outcomes, and two means.
-
-    `outcomes` are those recorded, and `absent` units have none and count as what was declared. The
-    means are of both, with what the action costs. `mean` is the plain one. `weighted` is the
-    inverse-probability-weighted one, what the outcome would be if all units of the wave got this
-    action. It takes outcomes to be missing at random. It is None where no
-    outcome was seen, and where `least`, the smallest probability of the action for any unit of the
-    wave, is 0: nothing tells what the action would do for a unit that could not get it.
-    `difference` is the weighted mean less the control's. No interval is drawn around either: those
-    that hold after adaptive waves are in a campaign's findings. `least` is None while a campaign is
-    masked.
-    """
-
-    wave: int
-    action: str
-    units: int
-    randomised: int
-    outcomes: int
-    mean: float | None
-    weighted: float | None
-    least: float | None
-    difference: float | None = None
-    absent: int = 0
 
 
 @dataclass(frozen=True)
@@ -191,6 +150,10 @@ def _status(reader: Reader, now: Situation) -> Status:
         for number in sorted(sums)
         for row in compared(sums[number].rows(now, number), now.spec.control)
     )
+    waves = tuple(_wave(now, number, sums.get(number)) for number in _numbers(now))
+    if now.spec.rows == "elsewhere":
+        events = reader.events()
+        waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
     if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
@@ -201,7 +164,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         left=now.left,
         policy=now.policy,
         control=now.spec.control,
-        waves=tuple(_wave(now, number, sums.get(number)) for number in _numbers(now)),
+        waves=waves,
         actions=actions,
         conflicts=now.conflicts,
         quarantined=now.quarantined,

@@ -17,7 +17,8 @@ from seqbatch.display import Table, alike, cell, counted, number
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
-    from seqbatch.campaign.views.status import Status, Wave
+    from seqbatch.campaign.views.status import Status
+    from seqbatch.campaign.views.waves import Wave
 
 #: What the column `randomised` does not count.
 FIRST_WAVE = (
