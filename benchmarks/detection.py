@@ -21,7 +21,7 @@ from seqbatch.planning.model import Model
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.policies import SBPE
 
-CAMPAIGNS = 600
+CAMPAIGNS = 300
 GREEDY = SBPE(first="uniform", ties="random")
 #: How units are divided among waves: as people do, and as plans do.
 EVEN, PLANNED = {1: (1.0,), 2: (0.3, 0.7), 3: (0.2, 0.3, 0.5)}, {3: (0.05, 0.2, 0.75)}

@@ -22,7 +22,7 @@ from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 
 PAGE = Path("docs/plan-accuracy.md")
-TRIALS = 600
+TRIALS = 150
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3},
@@ -34,7 +34,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3},
     {"units": 8_000, "actions": 4, "features": 2, "effect": 0.3, "batches": 5},
 )
-CONDUCTED = 400
+CONDUCTED = 300
 CONDUCTS: tuple[dict[str, Any], ...] = (
     {},
     {"randomised": 0.3},
@@ -44,6 +44,9 @@ CONDUCTS: tuple[dict[str, Any], ...] = (
     {"max_batch": 2_000},
     {"min_batch": 500},
     {"randomised": 0.2, "floor": 0.02, "missing": 0.3, "delay": 1, "min_batch": 300},
+    {"eligible": [1, 0.6, 0.3]},
+    {"capacity": [1, 0.1, 0.25]},
+    {"eligible": [1, 0.7, 0.5], "capacity": [1, 0.1, 0.2], "randomised": 0.2},
 )
 GREEDY = SBPE(first="uniform", ties="random")
 
@@ -86,6 +89,7 @@ def agreement() -> list[str]:
 def conducts() -> list[str]:
     """Return one line for each way to run an experiment: the prediction, and direct simulation."""
     asked: dict[str, Any] = {"units": 5_000, "actions": 3, "features": 3, "effect": 0.3}
+    asked["effect_spread"] = 1
     lines = [
         *paragraph(
             "With 5,000 units, 3 actions, 3 features, effect 0.3 and 3 batches: regret as "
@@ -140,7 +144,10 @@ def timings() -> list[str]:
 #: By the word that asks for it: the heading, and what writes the section.
 SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
     "regret": ("Regret", agreement),
-    "conduct": ("Randomised units, missing and late outcomes, limits", conducts),
+    "conduct": (
+        "Randomised units, missing and late outcomes, limits, eligibility and capacities",
+        conducts,
+    ),
     "errors": ("Standard errors of lifts", detection.errors),
     "power": ("Detectable lifts against simulated power", detection.powers),
     "data": ("Real data", real_data.table),

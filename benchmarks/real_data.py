@@ -20,7 +20,7 @@ from seqbatch.grids import Grid
 from seqbatch.planning import Plan, Sample, plan
 from seqbatch.policies import SBPE
 
-RUNS, BATCHES = 30, 3
+RUNS, BATCHES = 20, 3
 #: Rows of features that the plan is told of.
 TOLD = 4_000
 #: Rows that stand for the whole file, where it is larger.
@@ -81,6 +81,7 @@ class World:
             actions=self.means.shape[1],
             features=Sample(self.features[rows, 1:]),
             effect=self.effect,
+            effect_spread=1,
             noise=self.noise,
             batches=BATCHES,
             max_batches=BATCHES,

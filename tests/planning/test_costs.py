@@ -50,7 +50,7 @@ def test_trials_count_by_their_weights():
     regret = np.array([[1.0, 1.0], [9.0, 9.0]])
     rates = told(regret, np.array([[0.2, 0.2], [0.6, 0.6]]), weight=np.array([1.5, 0.5]))
     assert rates.total([1, 1])[0] == pytest.approx((1.5 * 2 + 0.5 * 18) / 2)
-    assert rates.best_units([5, 5]) == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
+    assert rates.totals([5, 5]).best_units() == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
 
 
 def test_differences_between_scenarios_are_no_chance():

@@ -49,6 +49,13 @@ def test_one_uniform_batch_by_hand():
     assert found.early == (0.0, 0.0)
 
 
+def test_scenarios_count_by_their_weights():
+    sure = model(effect=0.2)
+    unlikely = replace(sure, scenarios=((0.2, 1.0), (5.0, 1.0)), weights=(1 - 1e-9, 1e-9))
+    found = detection(unlikely, SIZES, GREEDY).error
+    assert found == pytest.approx(detection(sure, SIZES, GREEDY).error, rel=1e-6)
+
+
 def test_whatever_adds_chance_or_outcomes_adds_precision():
     bare = error()
     assert error(randomised=0.05) < 0.9 * bare
@@ -182,7 +189,7 @@ def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
     for less, more in pairwise(trade.points):
         assert less.regret < more.regret
         assert less.lift > more.lift
-    assert trade.points[-1].regret == pytest.approx(4_000 * 0.2)
+    assert trade.points[-1].regret == pytest.approx(4_000 * asked.model.effect)
     assert trade.points[-1].error == 0
     # The same trials as the plan's own row.
     assert trade.chosen.regret == pytest.approx(asked.row.regret)

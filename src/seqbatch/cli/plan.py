@@ -4,7 +4,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.cli import plan_options as options
-from seqbatch.cli.console import UNBOUNDED, Json, console, dump, kindly, say_files, show, waiting
+from seqbatch.cli.console import (
+    UNBOUNDED,
+    Json,
+    advancing,
+    console,
+    dump,
+    kindly,
+    say_files,
+    show,
+    waiting,
+)
 from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 
@@ -36,6 +46,8 @@ def plan(
     floor: options.Floor = 0.0,
     missing: options.Missing = 0.0,
     delay: options.Delay = 0,
+    eligible: options.Eligible = None,
+    capacity: options.Capacity = None,
     batch_cost: options.BatchCost = None,
     within: options.Within = 0.05,
     detect: options.Detect = None,
@@ -79,6 +91,8 @@ def plan(
         _require_targets(out, trade, sample, force=force)
         asked["features"] = _described(features, sample, columns, outcomes)
         asked["waves"] = _sizes(waves)
+        asked["eligible"] = _shares("eligible", eligible)
+        asked["capacity"] = _shares("capacity", capacity)
         answer = _answered(asked, out, trade, force=force)
     _shown(answer, out, trade, as_json=as_json)
 
@@ -123,8 +137,9 @@ def _answered(
     """Make the plan, and write the files."""
     from seqbatch import planning
 
-    with waiting("planning"):
-        answer = planning.plan(**asked)
+    with advancing("planning") as progress:
+        answer = planning.plan(**asked, progress=progress)
+    with waiting("drawing"):
         if out is not None:
             answer.save(out, force=force)
         if trade is not None:
@@ -159,3 +174,12 @@ def _sizes(waves: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in waves.split(",")]
     except ValueError:
         raise InvalidArgumentError("waves", "whole numbers separated by commas", waves) from None
+
+
+def _shares(name: str, given: str | None) -> list[float] | None:
+    if given is None:
+        return None
+    try:
+        return [float(part) for part in given.split(",")]
+    except ValueError:
+        raise InvalidArgumentError(name, "numbers separated by commas", given) from None

@@ -82,6 +82,17 @@ Delay = Annotated[
     int,
     typer.Option(help="Batches that outcomes are late: 1 uses those of batch 1 in batch 3."),
 ]
+Eligible = Annotated[
+    str | None,
+    typer.Option(help="The share of units that may get each action, separated by commas."),
+]
+Capacity = Annotated[
+    str | None,
+    typer.Option(
+        help="The most units of each action as a share of each batch, separated by commas; 1 is "
+        "no limit."
+    ),
+]
 
 # What must be detected.
 Detect = Annotated[

@@ -94,7 +94,21 @@ def _conduct(plan: "Plan") -> str:
             f"outcomes come {counted(conduct.delay, 'batch')} late, so that those of batch 1 are "
             f"first used in batch {2 + conduct.delay}"
         )
+    if conduct.eligible:
+        parts.append(f"units may get the actions with shares {_listed(conduct.eligible)}")
+    if conduct.capacity:
+        parts.append(f"each batch has room for shares {_listed(conduct.capacity)} of its units")
+    if conduct.restricted:
+        gain = plan.request.possible / plan.request.limits.units
+        parts.append(
+            f"the best possible assignment then gains {number(gain, 3)} per unit over a random "
+            "one, and regret is against it"
+        )
     return "".join(f"; {part}" for part in parts).replace("; ", " Also: ", 1) + "." * bool(parts)
+
+
+def _listed(shares: tuple[float, ...]) -> str:
+    return ", ".join(f"{share:g}" for share in shares)
 
 
 def settings(plan: "Plan") -> str:

@@ -25,8 +25,13 @@ SCANNED = 5
 Weighing = Callable[[Floats], float]
 
 
-def best_grids(request: Request) -> dict[int, Sizes]:
-    """Return the grid of each number of batches: tuned, unless the paper's is better."""
+def best_grids(
+    request: Request, progress: Callable[[int], None] = lambda _: None
+) -> dict[int, Sizes]:
+    """Return the grid of each number of batches: tuned, unless the paper's is better.
+
+    `progress` is called with the number of grids found.
+    """
     found: dict[int, Sizes] = {}
     start = None
     for number in request.numbers:
@@ -40,6 +45,7 @@ def best_grids(request: Request) -> dict[int, Sizes]:
                 options.append(_split(request.limits, found[number - 1]))
             options = [sizes, *_close(request, sizes, options, weigh)]
         found[number] = _judged_best(request, options, weigh)
+        progress(len(found))
     return found
 
 

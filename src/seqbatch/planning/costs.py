@@ -1,7 +1,6 @@
 """What grids cost on a model: the rows of a stochastic plan's table."""
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,117 +12,31 @@ from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row, Sensitivity
-from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 
 #: Wrong guesses of the effect that the sensitivity table tries.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-#: Between the updates that stand for "after every unit", units grow by this factor.
-ONLINE_STEP = 1.5
 
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
     """Return what a grid costs."""
-    rates = request.judged(sizes)
-    regret, error = rates.total(sizes)
+    totals = request.judged(sizes).totals(sizes)
+    regret, error = totals.mean()
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
         batches=len(sizes),
         sizes=sizes,
         regret=regret,
         error=error,
-        median=rates.median(rates.regret @ np.array(sizes, dtype=np.float64)),
+        median=totals.median(),
         of_online=regret / online if online > 0 else math.nan,
-        earned=_earned(request, regret),
-        best_share=rates.best_units(sizes) / sum(sizes),
+        earned=earned(request, regret),
+        best_share=totals.best_units() / sum(sizes),
         # Where nothing can be learned, the regret's own noise would let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
-        rate=_rate(request, len(sizes)),
+        rate=rate(request, len(sizes)),
         total_cost=cost,
     )
-
-
-def online_row(request: Request, found: Iterable[Sizes]) -> Row:
-    """Return what new estimates after every unit would cost, after the best uniform start.
-
-    The first batches of the best grids are tried as starts, too. Outcomes are known at once. Who
-    may estimate after every unit may also do so in batches: never worse than the best of them.
-    """
-    batched = list(found)
-    sizes = min(
-        _online_grids(request, [sizes[0] for sizes in batched]),
-        key=lambda one: _smooth(request, request.tuning, one)[0],
-    )
-    regret, error, best, median = min(
-        _smooth(request, request.judging, sizes),
-        *(_as_batches(request, one) for one in batched),
-    )
-    return Row(
-        batches=None,
-        sizes=(),
-        regret=regret,
-        error=error,
-        median=median,
-        of_online=1.0,
-        earned=_earned(request, regret),
-        best_share=best / request.limits.units,
-        lower_bound=math.nan,
-        rate=_rate(request, None),
-        total_cost=math.nan,
-    )
-
-
-def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float, float]:
-    """Return a grid's regret, its error, the number of best actions and the median regret."""
-    rates = request.judged(sizes)
-    median = rates.median(rates.regret @ np.array(sizes, dtype=np.float64))
-    return *rates.total(sizes), rates.best_units(sizes), median
-
-
-def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
-    """Return uniform starts of several lengths, each with batches that grow by one factor."""
-    limits, least = request.limits, request.least_first
-    if limits.seen:
-        starts = [max(1, round(limits.seen * (ONLINE_STEP - 1)))]
-    else:
-        longest = max(least, limits.units // 4)
-        starts = [round(float(first)) for first in np.geomspace(least, longest, 4)]
-        starts += [first for first in set(firsts) if first < limits.units]
-        # Of starts that are nearly as long, one is enough.
-        starts = list({round(4 * math.log(start)): start for start in sorted(starts)}.values())
-    made = []
-    for first in dict.fromkeys(min(start, limits.units) for start in starts):
-        ends = [first]
-        while ends[-1] < limits.units:
-            grown = math.ceil((limits.seen + ends[-1]) * ONLINE_STEP) - limits.seen
-            ends.append(min(grown, limits.units))
-        # One unit more, for the cost of the last one.
-        made.append(tuple(int(size) for size in np.diff([0, *ends, ends[-1] + 1])))
-    return made
-
-
-def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float, float]:
-    """Return the same as for a grid, with estimates always up to date.
-
-    The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
-    units in between; the trapezoid rule adds it up.
-    """
-    rates = replace(trials, conduct=replace(trials.conduct, delay=0)).rates(sizes)
-    starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
-    # The uniform start costs the same for every unit and stays out of the trapezoids.
-    uniform = 0 if request.limits.seen else 1
-    steps = np.diff(np.log(starts[uniform:]))
-
-    def added(unit: Floats) -> Floats:
-        value = unit[:, uniform:] * starts[uniform:]
-        after: Floats = ((value[:, 1:] + value[:, :-1]) / 2 * steps).sum(axis=1)
-        return after + uniform * unit[:, 0] * sizes[0]
-
-    chance = float(added(rates.blind[None])[0])
-    lost = added(rates.regret)
-    regret, error = rates.mean(lost, chance=chance)
-    missed = float(rates.weight @ added(1 - rates.best) / rates.weight.sum())
-    return regret, error, request.limits.units - missed, rates.median(lost)
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
@@ -161,7 +74,8 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     units = np.array(sizes, dtype=np.float64)
     blind = model.conduct.blind(len(sizes))
     chosen = (1 - blind) * units
-    return model.effect * float(blind @ units) + _least_chosen(request, sizes, chosen)
+    by_chance = request.possible / request.limits.units * float(blind @ units)
+    return by_chance + _least_chosen(request, sizes, chosen)
 
 
 def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
@@ -179,7 +93,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         spread = totals.reshape(-1, len(request.judging.strata)).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
-    if model.dim < 2:
+    if model.dim < 2 or model.conduct.restricted:
         return 0.0
     bounds = [
         noise
@@ -195,7 +109,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
     return model.mean(bounds)
 
 
-def _rate(request: Request, batches: int | None) -> float:
+def rate(request: Request, batches: int | None) -> float:
     """Return the theorem's rate; online counts as one batch per unit."""
     model, limits = request.model, request.limits
     if limits.seen:
@@ -209,6 +123,6 @@ def _rate(request: Request, batches: int | None) -> float:
     )
 
 
-def _earned(request: Request, regret: float) -> float:
+def earned(request: Request, regret: float) -> float:
     """Return the share of the possible gain that is earned; NaN where there is none."""
     return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan

@@ -204,15 +204,15 @@ def _path(model: Model, shares: PlanOfShares) -> tuple[float, ...]:
     """Return the standard error of a lift after each batch that counts."""
     # A lift is the difference of two parameters of each direction, and differs in all but one.
     directions = model.dim - (1 if model.layout == "block" else 0)
-    between = sum(model.spread(effect) ** 2 for effect, _ in model.scenarios)
-    noise = sqrt(sum(noise**2 for _, noise in model.scenarios) / len(model.scenarios))
+    between = model.mean([model.spread(effect) ** 2 for effect, _ in model.scenarios])
+    noise = sqrt(model.mean([noise**2 for _, noise in model.scenarios]))
     return planned_path(
         shares,
         actions=model.actions,
         columns=model.dim,
         noise=noise,
         returned=model.conduct.returned,
-        lift_variance=2 * directions * between / len(model.scenarios),
+        lift_variance=2 * directions * between,
     )
 
 

@@ -131,16 +131,25 @@ class Model:
 
     def _scaled(self, made: Trials) -> Trials:
         """Make the trials' gain, which grows with the parameters, the stated one exactly."""
-        number = len(self.strata)
         effects = self._by_stratum([effect for effect, _ in self.scenarios])
-        counted = made.weight * made.rates([1]).uniform
-        gains = counted.reshape(-1, number).mean(axis=0) / number
+        free = replace(made, conduct=Conduct(actions=self.actions))
         stated = effects * self._stratum_weights
-        scale = np.resize(stated / gains, made.trials)
+        scale = np.resize(stated / self._gains(free), made.trials)
         if isinstance(made, BlockEnsemble):
             theta = made.theta * scale[:, None, None]
-            return replace(made, theta=theta, gain=stated, scale=scale)
-        return replace(made, theta=made.theta * scale[:, None], gain=stated)
+            scaled: Trials = replace(made, theta=theta, gain=stated, scale=scale)
+        else:
+            scaled = replace(made, theta=made.theta * scale[:, None], gain=stated)
+        # The effect is stated for units that may get every action; others gain less.
+        restricted = self.conduct.restricted
+        return replace(scaled, gain=self._gains(scaled)) if restricted else scaled
+
+    def _gains(self, made: Trials) -> Floats:
+        """Return what each stratum adds to what a perfect assignment gains over a random one."""
+        number = len(self.strata)
+        counted: Floats = made.weight * made.rates([1]).uniform
+        gains: Floats = counted.reshape(-1, number).mean(axis=0) / number
+        return gains
 
     @property
     def strata(self) -> tuple[int, ...]:

@@ -37,6 +37,8 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
         "floor": plan.model.conduct.floor,
         "missing": plan.model.conduct.missing,
         "delay": plan.model.conduct.delay,
+        "eligible": list(plan.model.conduct.eligible) or None,
+        "capacity": list(plan.model.conduct.capacity) or None,
         "within": plan.within,
         "batch_cost": plan.batch_cost,
         "seed": plan.seed,

@@ -5,20 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch import grids
 from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.grids import Grid
-from seqbatch.planning.best_grids import best_grids
-from seqbatch.planning.choosing import choose
-from seqbatch.planning.costs import online_row, row, sensitivity
+from seqbatch.planning.answers import Report, adversarial, silent, stochastic
 from seqbatch.planning.detecting import detecting
 from seqbatch.planning.effects import law_of, several
-from seqbatch.planning.guarantee import choose_guarantee, guarantee
-from seqbatch.planning.policy_candidates import candidates, preferred, ucb
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
     GridKind,
@@ -28,11 +21,11 @@ from seqbatch.planning.request import (
     model_of,
     numbers_of,
     require_answerable,
+    require_possible,
 )
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.policies.base import LinearPolicy
 
 ContextKind = Literal["stochastic", "adversarial"]
 
@@ -59,11 +52,14 @@ def plan(
     floor: float = 0.0,
     missing: float = 0.0,
     delay: int = 0,
+    eligible: Sequence[float] | None = None,
+    capacity: Sequence[float | None] | None = None,
     batch_cost: float | None = None,
     within: float = 0.05,
     detect: float | None = None,
     power: float = 0.8,
     seed: int = 0,
+    progress: Report = silent,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
 
@@ -115,6 +111,13 @@ def plan(
     delay
         How many batches late outcomes come: those of batch m are first used in batch m + 1 + delay,
         so that batches up to 1 + delay are assigned at random.
+    eligible
+        The share of units that may get each action, drawn independently of all else; a unit that
+        may get none gets the action of the largest share. Regret is then against the best
+        assignment that is possible, and `effect` is what units gain that may get every action.
+    capacity
+        The most units of each action, as a share of each batch; None or 1 where there is no limit.
+        With `features` only.
     batch_cost
         What each batch costs, in units of reward; then the M of least total cost is chosen.
     within
@@ -127,6 +130,8 @@ def plan(
         The probability with which it must be; also that of :attr:`Plan.trade`.
     seed
         The same seed gives the same plan.
+    progress
+        Called with the share of the work that is done, now and then.
 
     Examples
     --------
@@ -143,15 +148,16 @@ def plan(
     noises = several("noise", noise)
     law = law_of(effect, effect_spread, noises)
     model = model_of(actions, features, dim, law, noises, kappa)
-    conduct = conduct_of(model.actions, randomised, floor, missing, delay)
+    conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
     told = conduct != Conduct(actions=model.actions) or detect is not None
     if contexts == "adversarial" and told:
         raise InvalidArgumentError(
-            "randomised, floor, missing, delay and detect",
+            "randomised, floor, missing, delay, eligible, capacity and detect",
             "left out where contexts are adversarial",
             "at least one of them",
             "Theorem 1, which the answer rests on, knows none of them.",
         )
+    require_possible(model.layout, conduct, detect)
     model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if limits.units < model.dim**2:
@@ -176,11 +182,12 @@ def plan(
         power=arguments.number("power", power, at_least=0.5, at_most=0.999),
     )
     if contexts == "adversarial":
-        return _adversarial(request)
+        return adversarial(request)
     require_answerable(model)
+    answer = partial(stochastic, progress=progress)
     if request.detect is not None:
-        return detecting(request, request.detect, _stochastic)
-    return _stochastic(request)
+        return detecting(request, request.detect, answer)
+    return answer(request)
 
 
 def replan(
@@ -246,56 +253,4 @@ def replan(
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)
     request = request_given(before, model, limits, numbers, batches)
-    return _stochastic(request, policy=before.policy)
-
-
-def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan:
-    """Answer by simulation; policies are compared unless one is given."""
-    found = best_grids(request)
-    online = online_row(request, found.values())
-    rows = [row(request, sizes, online.regret) for sizes in found.values()]
-    choice = choose(request, rows, online)
-    chosen = next(one for one in rows if one.batches == choice.batches)
-    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
-    return Plan(
-        request=request,
-        contexts="stochastic",
-        grid=_grid(chosen.sizes),
-        policy=policy or preferred(made),
-        reason=choice.reason,
-        met=choice.met,
-        rows=tuple(rows),
-        online=online,
-        candidates=made,
-        # What was learned from outcomes is no guess.
-        wrong_guesses=tuple
-        if request.model.past is not None
-        else partial(sensitivity, request, chosen.sizes),
-    )
-
-
-def _adversarial(request: Request) -> Plan:
-    """Answer by the theorems alone: which contexts will come is not known.
-
-    More batches are always better then, so the most are chosen unless batches have a cost.
-    """
-    rows = [guarantee(request, number) for number in request.numbers]
-    choice = choose_guarantee(request, rows)
-    chosen = next(one for one in rows if one.batches == choice.batches)
-    return Plan(
-        request=request,
-        contexts="adversarial",
-        grid=_grid(chosen.sizes),
-        policy=ucb(request.model, request.limits.units),
-        reason=choice.reason,
-        met=choice.met,
-        rows=tuple(rows),
-        online=guarantee(request, None),
-        candidates=(),
-        # The guarantee does not depend on the effect, so that there is none to guess wrong.
-        wrong_guesses=tuple,
-    )
-
-
-def _grid(sizes: Sequence[int]) -> Grid:
-    return grids.explicit(int(end) for end in np.cumsum(sizes))
+    return stochastic(request, policy=before.policy)

@@ -119,8 +119,8 @@ class Request:
     @cached_property
     def possible(self) -> float:
         """What a perfect assignment gains over a random one, in total, given what is known."""
-        if self.model.past is None:
-            return self.limits.units * self.model.effect
+        if self.judging.gain is not None:
+            return self.limits.units * float(np.sum(self.judging.gain))
         rates = self.judging.rates([1])
         return self.limits.units * float((rates.weight * rates.uniform).mean())
 
@@ -218,16 +218,59 @@ def require_answerable(model: Model) -> None:
 
 
 def conduct_of(
-    actions: int, randomised: float, floor: float, missing: float, delay: int
+    actions: int,
+    randomised: float,
+    floor: float,
+    missing: float,
+    delay: int,
+    eligible: Sequence[float] | None = None,
+    capacity: Sequence[float | None] | None = None,
 ) -> Conduct:
     """Return what happens beside the policy's own choices."""
     return Conduct(
+        eligible=_shares("eligible", eligible, actions),
+        capacity=_shares("capacity", capacity, actions),
         randomised=arguments.number("randomised", randomised, at_least=0, at_most=1),
         floor=arguments.number("floor", floor, at_least=0, at_most=1 / actions),
         actions=actions,
         missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
         delay=arguments.integer("delay", delay, at_least=0),
     )
+
+
+def require_possible(layout: str, conduct: Conduct, detect: float | None) -> None:
+    """Refuse restrictions that the trials or the formulas do not know, or that nobody can keep."""
+    if conduct.capacity and layout == "shared":
+        raise InvalidArgumentError(
+            "capacity",
+            "left out with dim",
+            list(conduct.capacity),
+            "Only with features is it known how units differ in what an action gains.",
+        )
+    if conduct.restricted and detect is not None:
+        raise InvalidArgumentError(
+            "detect",
+            "left out with eligible and capacity",
+            detect,
+            "The formulas for standard errors take every unit to be eligible for every action.",
+        )
+    if conduct.restricted:
+        # Refuses capacities that leave some units without an action.
+        _ = conduct.uniform
+
+
+def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> tuple[float, ...]:
+    """Return a share above 0 for each action, or () where none restricts anything."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not np.iterable(values) or len(values) != actions:
+        rule = f"{actions} shares above 0 and up to 1, one for each action"
+        raise InvalidArgumentError(name, rule, repr(values))
+    shares = tuple(
+        1.0 if value is None else arguments.number(name, value, above=0, at_most=1)
+        for value in values
+    )
+    return shares if min(shares) < 1 else ()
 
 
 def limits_of(

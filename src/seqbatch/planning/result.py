@@ -205,10 +205,11 @@ class Plan:
     def detection(self) -> Detection | None:
         """What will be known of lifts over control; None where that cannot be said.
 
-        Arbitrary contexts have no lift of their own, and of an experiment under way the plan does
-        not know how its first batches were assigned.
+        Arbitrary contexts have no lift of their own, of an experiment under way the plan does not
+        know how its first batches were assigned, and where units may not get every action the
+        formulas do not hold.
         """
-        if self.contexts == "adversarial" or self.seen:
+        if self.contexts == "adversarial" or self.seen or self.model.conduct.restricted:
             return None
         return detection(self.model, self.grid.sizes, self.policy)
 
@@ -218,8 +219,8 @@ class Plan:
         if self.detection is None:
             raise InvalidArgumentError(
                 "trade",
-                "asked of a plan for stochastic contexts that has not begun",
-                "one for arbitrary contexts" if not self.seen else f"one with {self.seen:,} seen",
+                "asked of a plan for stochastic contexts that has not begun and restricts nothing",
+                _kind(self),
             )
         request = self.request
         return trade(
@@ -298,3 +299,12 @@ class Plan:
         from seqbatch.planning.words import describe
 
         return describe(self)
+
+
+def _kind(plan: Plan) -> str:
+    """Say which kind of plan has no trade."""
+    if plan.seen:
+        return f"one with {plan.seen:,} seen"
+    if plan.contexts == "adversarial":
+        return "one for arbitrary contexts"
+    return "one with eligible or capacity"

@@ -20,6 +20,8 @@ CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
 OWN = ("actions", "features", "dim", "randomised", "floor")
 #: What a plan would choose the randomised share by, which is the spec's.
 DETECTING = ("detect", "power")
+#: What is no setting but somebody to tell.
+TOLD = ("progress",)
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
@@ -41,7 +43,9 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
     for name in OWN:
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
-    settings = [name for name in signature(plan).parameters if name not in (*OWN, *DETECTING)]
+    settings = [
+        name for name in signature(plan).parameters if name not in (*OWN, *DETECTING, *TOLD)
+    ]
     for name in wanted:
         if name not in settings:
             raise InvalidSpecError(

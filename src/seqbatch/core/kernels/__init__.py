@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.restricted_points import (
+        NEVER,
+        assign_within,
+        choose_restricted_points,
+    )
     from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
     from seqbatch.core.kernels.systems import solve_positive
@@ -30,10 +35,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "NEVER",
     "REFRESH",
     "accumulate",
+    "assign_within",
     "best_shares",
     "choose_points",
+    "choose_restricted_points",
     "copy_cells",
     "descend",
     "factorise",
@@ -64,6 +72,7 @@ FILES = (
     "online",
     "points",
     "regression",
+    "restricted_points",
     "rounding",
     "scoring",
     "systems",

@@ -33,7 +33,7 @@ from seqbatch.planning.trials.starts import (
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
-ROWS, BY_CHANCE = 15, 20
+ROWS, BY_CHANCE, ELIGIBLE = 15, 20, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +141,18 @@ class BlockEnsemble:
     def _start(self, batch: Batch, choice: "_Choice") -> Start:
         """Return how many outcomes of units assigned by chance each action has."""
         trials, actions, dim = self.theta.shape
-        returned = self.conduct.returned
+        shares = np.full(actions, 1 / actions)
+        if self.conduct.restricted:
+            shares = self.conduct.uniform.shares
+        shares = self.conduct.returned * shares
         if batch.number == 0 and choice.uniform:
             return block_start(
-                self.draws, trials, size=batch.size, later=batch.later, actions=actions, dim=dim,
-                returned=returned,
-            )  # fmt: skip
+                self.draws, trials, size=batch.size, later=batch.later, shares=shares, dim=dim
+            )
         if not batch.blind:
             return Start(np.zeros((trials, actions)), np.ones(trials))
         normals = self.draws.normals(COUNTS, batch.number, (trials, actions))
-        share = batch.blind * returned / actions
-        return Start(uniform_counts(normals, batch.size, share), np.ones(trials))
+        return Start(uniform_counts(normals, batch.size, batch.blind * shares), np.ones(trials))
 
     def _sums(self, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
         """Return the sums of the outcomes of F F'."""
@@ -210,21 +211,41 @@ class BlockEnsemble:
             count=np.empty((trials, actions), dtype=np.int64),
         )
         slopes = np.concatenate([truth[..., :1], truth[..., 1:] @ frame[..., :wanted]], axis=2)
-        kernels.choose_points(
-            points,
-            np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2),
-            slopes,
-            used,
-            result.regret,
-            result.best,
-            result.gram,
-            result.count,
-        )
+        guessed = np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2)
+        filled = result.regret, result.best, result.gram, result.count
+        if self.conduct.restricted:
+            self._choose_restricted(batch, points, guessed, slopes, used, filled, estimate is None)
+            return result
+        kernels.choose_points(points, guessed, slopes, used, *filled)
         if estimate is None:
             # All went to the first action; a random one gains the mean of all on average.
             result.regret[:] -= slopes[..., 0].sum(axis=1) / actions
             result.best[:] = 1 / actions
         return result
+
+    def _choose_restricted(
+        self,
+        batch: int,
+        points: Floats,
+        guess: Floats,
+        truth: Floats,
+        used: int,
+        filled: tuple[Floats, Floats, Floats, Integers],
+        by_chance: bool,
+    ) -> None:
+        """Let the points choose among what they may get, while there is room."""
+        conduct, shape = self.conduct, (self.trials, points.shape[2])
+        kernels.choose_restricted_points(
+            points,
+            guess,
+            truth,
+            self.draws.masks(ELIGIBLE, batch, shape, conduct.eligibility),
+            conduct.room,
+            conduct.own_room,
+            conduct.uniform.weights if by_chance else np.empty(0),
+            used,
+            *filled,
+        )
 
     def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
         """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import AnyArray, Bools, Floats
 from seqbatch.environments.base import branch, generator
+from seqbatch.planning.trials.restrictions import masks
 
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 #: Most grids that a search tries have no more batches, and memory stays bounded.
@@ -32,7 +33,7 @@ class Draws:
     seed: SeedSequence
 
     @cached_property
-    def _kept(self) -> dict[tuple[object, ...], Floats]:
+    def _kept(self) -> dict[tuple[object, ...], AnyArray]:
         return {}
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
@@ -66,7 +67,17 @@ class Draws:
 
         return self._drawn((purpose, batch, shape, "rows"), draw)
 
-    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], Floats]) -> Floats:
+    def masks(
+        self, purpose: int, batch: int, shape: tuple[int, int], eligible: tuple[float, ...]
+    ) -> Bools:
+        """Return who may get what, given each action's share; shape (*shape, K)."""
+
+        def draw(random: Generator) -> Bools:
+            return masks(random, shape[0] * shape[1], eligible).reshape(*shape, -1)
+
+        return self._drawn((purpose, batch, shape, eligible), draw)
+
+    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], AnyArray]) -> AnyArray:
         """Return what was drawn under this key of purpose, batch and more, or draw it."""
         if key in self._kept:
             return self._kept[key]

@@ -1,6 +1,5 @@
 """What greedy trials start from, estimate by and answer: the past, least squares, rates."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,9 +7,7 @@ import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats
-
-#: An error below this share of the value is rounding: the value is exact.
-ROUNDING = 1e-9
+from seqbatch.planning.trials.totals import Totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,59 +62,31 @@ class Rates:
     gain: Floats | float | None
     strata: tuple[int, ...] = (0,)
 
-    def total(self, sizes: Sequence[int]) -> tuple[float, float]:
-        """Return the regret of batches of these sizes, and its standard error.
-
-        What is lost by chance alone is known exactly and has no error.
-        """
+    def totals(self, sizes: Sequence[int]) -> Totals:
+        """Return what each trial loses in batches of these sizes."""
         units = np.array(sizes, dtype=np.float64)
-        return self.mean(self.regret @ units, chance=float(self.blind @ units))
+        return self.summed(self.regret @ units, self.best @ units, chance=float(self.blind @ units))
+
+    def summed(self, lost: Floats, best: Floats, *, chance: float) -> Totals:
+        """Return totals of these trials that were added up elsewhere."""
+        number = len(self.strata)
+        return Totals(
+            lost=lost,
+            best=best,
+            weight=self.weight,
+            uniform=self.uniform,
+            chance=np.full(number, chance),
+            gain=None if self.gain is None else np.broadcast_to(self.gain, number),
+            strata=self.strata,
+        )
+
+    def total(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Return the regret of batches of these sizes, and its standard error."""
+        return self.totals(sizes).mean()
 
     def by_scenario(self, sizes: Sequence[int]) -> Floats:
-        """Return what each scenario adds to the regret of batches of these sizes.
-
-        That is its regret times its probability, shape (scenarios,).
-        """
-        units = np.array(sizes, dtype=np.float64)
-        lost, known = self._beside_chance(self.regret @ units, float(self.blind @ units))
-        number = len(self.strata)
-        means = (self.weight * lost).reshape(-1, number).mean(axis=0) / number
-        return np.asarray(np.bincount(self.strata, weights=means + known), dtype=np.float64)
-
-    def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
-        """Return the mean over trials of what is lost, and its standard error.
-
-        Parameters
-        ----------
-        lost
-            By each trial.
-        chance
-            How many units are assigned by chance alone.
-        """
-        lost, known = self._beside_chance(lost, chance)
-        weighted = self.weight * lost
-        mean = float(np.sum(known)) + float(weighted.mean())
-        # Each scenario has its share of the trials, so that the differences between are no chance.
-        spread = weighted.reshape(-1, len(self.strata)).std(axis=0, ddof=1)
-        error = math.sqrt(float((spread**2).mean()) / len(weighted))
-        return mean, error if error > ROUNDING * abs(mean) else 0.0
-
-    def _beside_chance(self, lost: Floats, chance: float) -> tuple[Floats, Floats | float]:
-        """Take out of what is lost what chance alone loses, where that is known exactly."""
-        if self.gain is None:
-            return lost, 0.0
-        return lost - chance * self.uniform, chance * self.gain
-
-    def median(self, lost: Floats) -> float:
-        """Return what half of the cases lose less than, given what each trial loses."""
-        order = np.argsort(lost)
-        passed = np.cumsum(self.weight[order])
-        return float(lost[order[np.searchsorted(passed, passed[-1] / 2)]])
-
-    def best_units(self, sizes: Sequence[int]) -> float:
-        """Return how many units get their best action, on average."""
-        units = np.array(sizes, dtype=np.float64)
-        return float(self.weight @ (self.best @ units) / self.weight.sum())
+        """Return what each scenario adds to the regret of batches of these sizes."""
+        return self.totals(sizes).by_scenario()
 
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:
