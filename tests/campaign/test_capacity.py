@@ -276,6 +276,8 @@ def test_units_may_come_one_by_one(store, changes):
     budget = changes.get("budget", {})
     assert max(costs) <= budget.get("each_wave", 1e9)
     assert sum(costs) <= budget.get("total", 1e9)
+    # It is spread over the units to come: half of them do not use much more than half of it.
+    assert costs[0] <= 0.7 * budget.get("total", 1e9)
     # What there is of a budget is used: it is not refused for fear of rounding.
     assert not budget or sum(wave["call"] for wave in waves) > 4
     call = changes.get("capacity", {}).get("call", {})
