@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench torture fuzz mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture fuzz mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -35,6 +35,11 @@ docs: .venv/ready
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
+
+# What a GPU makes of the lab; the Python that is named must have PyTorch and the extras gpu and lab.
+GPU_PYTHON ?= $(BIN)/python
+gpu:
+	PYTHONPATH=src:.:$$PYTHONPATH $(GPU_PYTHON) -m benchmarks.gpu $(GPU)
 
 # Kill, starve and break campaigns thousands of times; writes docs/reliability.md.
 KILLS ?= 3000

@@ -18,7 +18,7 @@ from seqbatch.core.arrays import Floats
 
 UNITS, ACTIONS = 1_000_000, 10
 #: What a general solver still does in a while.
-FEW = 20_000
+FEW = 5_000
 
 
 def _seconds(call: Callable[[], object]) -> float:

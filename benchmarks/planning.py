@@ -1,18 +1,28 @@
-"""Compare what plans predict with direct simulation, and time them; write docs/planner.md."""
+"""Compare what plans predict with what happens, and time them; write docs/plan-accuracy.md.
 
+`python -m benchmarks.planning` runs every section; names run those alone, and leave the others as
+the page has them: regret, conduct, errors, power, data, seconds.
+"""
+
+import sys
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import detection, real_data
+from benchmarks.progress import paragraph, say
 from benchmarks.worlds import COORDINATES, world
+from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 
-PAGE = Path("docs/planner.md")
-TRIALS = 600
+PAGE = Path("docs/plan-accuracy.md")
+TRIALS = 150
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3},
@@ -24,38 +34,97 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3},
     {"units": 8_000, "actions": 4, "features": 2, "effect": 0.3, "batches": 5},
 )
+CONDUCTED = 300
+CONDUCTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"randomised": 0.3},
+    {"floor": 0.05},
+    {"missing": 0.5},
+    {"delay": 1},
+    {"max_batch": 2_000},
+    {"min_batch": 500},
+    {"randomised": 0.2, "floor": 0.02, "missing": 0.3, "delay": 1, "min_batch": 300},
+    {"eligible": [1, 0.6, 0.3]},
+    {"capacity": [1, 0.1, 0.25]},
+    {"eligible": [1, 0.7, 0.5], "capacity": [1, 0.1, 0.2], "randomised": 0.2},
+)
+GREEDY = SBPE(first="uniform", ties="random")
 
 
 def directly(made: Plan, law: str) -> tuple[float, float]:
     """Return the mean regret unit by unit, and its standard error."""
     environment = world(made.model, law)
-    policy = SBPE(first="uniform", ties="random")
-    regret = [
-        simulate(policy, environment, made.grid, seed=seed, method="direct", learn_last=False)
+    runs = [
+        simulate(GREEDY, environment, made.grid, seed=seed, method="direct", learn_last=False)
         for seed in range(TRIALS)
     ]
-    totals = np.array([run.regret[-1] for run in regret])
+    totals = np.array([run.regret[-1] for run in runs])
     return float(totals.mean()), float(totals.std(ddof=1) / np.sqrt(TRIALS))
 
 
 def agreement() -> list[str]:
     """Return one line for each setting: the prediction, and each law's direct simulation."""
-    lines = []
+    laws = list(COORDINATES)
+    lines = [
+        *paragraph(
+            f"Regret as predicted, and as simulated unit by unit in {TRIALS} trials with "
+            "coordinates of several laws, of variance 1; in brackets the deviation from the "
+            "prediction, which assumes normal ones."
+        ),
+        f"| plan | predicted | {' | '.join(laws)} |",
+        "|---" * (2 + len(laws)) + "|",
+    ]
     for asked in SETTINGS:
-        made = plan(**asked, max_batches=asked["batches"])
+        made = plan(**asked, effect_spread=1, max_batches=asked["batches"])
         cells = [", ".join(f"{name} {value:,}" for name, value in asked.items())]
         cells.append(f"{made.row.regret:.0f} ± {made.row.error:.0f}")
         for law in COORDINATES:
             mean, error = directly(made, law)
             cells.append(f"{mean:.0f} ± {error:.0f} ({mean / made.row.regret - 1:+.0%})")
         lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        say(lines[-1])
+    return lines
+
+
+def conducts() -> list[str]:
+    """Return one line for each way to run an experiment: the prediction, and direct simulation."""
+    asked: dict[str, Any] = {"units": 5_000, "actions": 3, "features": 3, "effect": 0.3}
+    asked["effect_spread"] = 1
+    lines = [
+        *paragraph(
+            "With 5,000 units, 3 actions, 3 features, effect 0.3 and 3 batches: regret as "
+            f"predicted, and as simulated unit by unit in {CONDUCTED} trials with the policy's "
+            "own code."
+        ),
+        "| experiment | predicted | simulated |",
+        "|---|---|---|",
+    ]
+    for more in CONDUCTS:
+        made = plan(**asked, **more, batches=3, max_batches=3)
+        lost = [
+            # With every unit of a batch, instead of some that stand for it.
+            trial.regret(GREEDY, made.grid.sizes, np.random.default_rng(seed), most=made.units)
+            for seed, trial in enumerate(made.model.thinned(CONDUCTED, seed=1))
+        ]
+        mean, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(CONDUCTED))
+        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing beside"
+        lines.append(
+            f"| {name} | {made.row.regret:.0f} ± {made.row.error:.0f} | {mean:.0f} ± {error:.0f} "
+            f"({mean / made.row.regret - 1:+.0%}) |"
+        )
+        say(lines[-1])
     return lines
 
 
 def timings() -> list[str]:
     """Return one line for each model: seconds for the full table, few units and many."""
-    lines = []
+    plan(units=1_000, actions=2, features=1, max_batches=2)  # compiles what is compiled
+    lines = [
+        "The full table up to eight batches, with policies and fully online:",
+        "",
+        "| model | ten thousand units | a billion units |",
+        "|---|---|---|",
+    ]
     for kind in (
         {"actions": 10, "dim": 10},
         {"actions": 4, "dim": 50},
@@ -68,33 +137,48 @@ def timings() -> list[str]:
             plan(units=units, **kind)  # type: ignore[arg-type]
             cells.append(f"{time.perf_counter() - start:.1f} s")
         lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        say(lines[-1])
     return lines
 
 
-def main() -> None:
-    plan(units=1_000, actions=2, features=1, max_batches=2)  # compiles what is compiled
-    laws = list(COORDINATES)
-    lines = [
-        "# How good plans are",
-        "",
-        "Written by `python -m benchmarks.planning`. Regret as predicted, and as simulated unit by",
-        f"unit in {TRIALS} trials with coordinates of several laws, of variance 1; in brackets",
-        "the deviation from the prediction, which assumes normal ones.",
-        "",
-        f"| plan | predicted | {' | '.join(laws)} |",
-        "|---" * (2 + len(laws)) + "|",
-        *agreement(),
-        "",
-        "The full table up to eight batches, with policies, sensitivity and fully online:",
-        "",
-        "| model | ten thousand units | a billion units |",
-        "|---|---|---|",
-        *timings(),
-    ]
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"Written to {PAGE}")
+#: By the word that asks for it: the heading, and what writes the section.
+SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
+    "regret": ("Regret", agreement),
+    "conduct": (
+        "Randomised units, missing and late outcomes, limits, eligibility and capacities",
+        conducts,
+    ),
+    "errors": ("Standard errors of lifts", detection.errors),
+    "power": ("Detectable lifts against simulated power", detection.powers),
+    "data": ("Real data", real_data.table),
+    "seconds": ("Seconds", timings),
+}
+
+
+def written(page: str) -> dict[str, list[str]]:
+    """Return the sections that a page has, by their headings."""
+    found: dict[str, list[str]] = {}
+    for part in page.split("\n## ")[1:]:
+        heading, _, body = part.partition("\n")
+        found[heading] = body.strip("\n").splitlines()
+    return found
+
+
+def main(names: list[str]) -> None:
+    """Write the sections named anew, or all."""
+    # First batches that leave directions open are part of what is measured.
+    warnings.simplefilter("ignore", RankDeficiencyWarning)
+    for name in names or SECTIONS:
+        heading, make = SECTIONS[name]
+        # The page is read when the section is there: others may have been written meanwhile.
+        made = make()
+        sections = {**written(PAGE.read_text(encoding="utf-8")), heading: made}
+        lines = ["# How good plans are", "", "Written by `python -m benchmarks.planning`."]
+        for title, _ in SECTIONS.values():
+            lines += ["", f"## {title}", "", *sections.get(title, ["Not measured yet."])]
+        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        say(f"{heading}: written to {PAGE}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

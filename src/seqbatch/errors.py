@@ -17,6 +17,7 @@
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
     └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
     RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
+    DeviceMemoryWarning        (a UserWarning)        a device with less memory than would be quick
 
 Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing,
 but for OutputError, which says what was done.
@@ -152,6 +153,10 @@ class OutputError(CampaignError, OSError):
 
     The same call can be made again: it changes nothing more, and writes the same file.
     """
+
+
+class DeviceMemoryWarning(UserWarning):
+    """A device has too little memory for the quickest way; the result is the same another way."""
 
 
 class RankDeficiencyWarning(UserWarning):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch.allocation import Limits, limited, rounded
+from seqbatch.allocation.prices import Dual
 from seqbatch.errors import InvalidArgumentError
 from tests.oracles.transport import best_value
 
@@ -107,6 +108,20 @@ def test_prices_prove_that_nothing_better_exists():
     # What is lost below the bound is what whole counts leave of the budget, at its price.
     left = 4_000 - found.probabilities.sum(axis=0) @ np.arange(5)
     assert bound - found.value == pytest.approx(left * found.budget_price, abs=1e-5 * bound)
+
+
+@pytest.mark.parametrize(
+    ("units", "actions", "whole"), [(60_000, 4, False), (60_000, 4, True), (500, 14, False)]
+)
+def test_prices_of_many_units_and_many_actions(units, actions, whole):
+    random = np.random.default_rng(7)
+    scores = random.normal(size=(units, actions)) + 0.2 * np.arange(actions)
+    scores = np.rint(2 * scores) if whole else scores
+    most = np.append(np.inf, np.full(actions - 1, units // (actions + 1)))
+    found = limited(scores, np.eye(actions)[scores.argmax(axis=1)], Limits(at_most=most))
+    bound = (scores - found.prices).max(axis=1).sum() + most[1:] @ found.prices[1:]
+    assert found.value == pytest.approx(bound, rel=1e-6)
+    within(found.probabilities, {"least": np.zeros(actions), "most": most})
 
 
 def test_a_price_is_what_one_more_is_worth():
@@ -217,9 +232,9 @@ def test_pathological_tables_keep_their_limits():
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({"at_most": [1, 1]}, "at_most must be at least 4 over actions 0, 1, .*; received 2"),
-        ({"at_most": [4, 1]}, "at_most must be at least 2 over actions 1, .*; received 1"),
-        ({"at_least": [3, 0]}, "at_least must be at most 2 over actions 0, .*; received 3"),
+        ({"at_most": [1, 1]}, "at_most must be at least 4 over action 0, action 1, .*; received 2"),
+        ({"at_most": [4, 1]}, "at_most must be at least 2 over action 1, .*; received 1"),
+        ({"at_least": [3, 0]}, "at_least must be at most 2 over action 0, .*; received 3"),
         ({"costs": [9, 2], "budget": 7}, "budget must be at least 8, what the cheapest .* 7"),
     ],
 )
@@ -259,3 +274,42 @@ def test_arguments_that_do_not_fit_are_refused():
         limited(table, table, tight, floor=[[0.9, 0.9], [0, 0]])
     with pytest.raises(InvalidArgumentError, match=r"at least the 1\.6 units that the floor gives"):
         limited(table, table, tight, floor=[[0.8, 0], [0.8, 0]])
+
+
+def test_whole_counts_take_few_steps(monkeypatch):
+    """Counts that are all fixed have one price too many: nothing would hold the prices in place."""
+    random, taken = np.random.default_rng(0), []
+    at = Dual.at
+    monkeypatch.setattr(Dual, "at", lambda self, point: taken.append(1) or at(self, point))
+    scores = random.normal(size=(3_000, 10))
+    eligible = random.random((3_000, 10)) < 0.7
+    eligible[:, 0] = True
+    chosen = np.eye(10)[np.where(eligible, scores, -np.inf).argmax(axis=1)]
+    costs = np.arange(10.0)
+    limits = Limits(at_most=[np.inf] + [120] * 9, costs=costs, budget=3_000)
+    floor = np.where(eligible, 0.01, 0)
+    found = limited(scores, chosen, limits, eligible=eligible, floor=floor)
+    counts = whole(found.probabilities).sum(axis=0)
+    assert not any(count % ONE for count in counts)
+    assert sum(int(cost) * count for cost, count in zip(costs, counts, strict=True)) <= 3_000 * ONE
+    assert len(taken) < 1_200
+
+
+def test_a_cost_on_average_may_be_exceeded_by_what_is_drawn():
+    """One unit that may cost 1 on average gets what costs 4 in a quarter of draws, at most."""
+    costs, chosen = [0.0, 4.0], [[0.0, 1.0]]
+    limits = Limits(costs=costs, budget=5, on_average=1)
+    found = limited([[0.0, 9.0]], chosen, limits)
+    assert found.probabilities[0] == pytest.approx([0.75, 0.25])
+    surely = limited([[0.0, 9.0]], chosen, Limits(costs=costs, budget=3, on_average=1))
+    assert surely.probabilities.tolist() == [[1.0, 0.0]]
+    with pytest.raises(InvalidArgumentError, match="budget must be given with on_average"):
+        Limits(costs=costs, on_average=1)
+
+
+def test_limits_are_refused_by_the_names_of_actions():
+    limits = Limits(at_most=[1, 1], names=["mail", "call"])
+    with pytest.raises(InvalidArgumentError, match="at least 4 over mail, call"):
+        limited(np.zeros((4, 2)), np.full((4, 2), 0.5), limits)
+    with pytest.raises(InvalidArgumentError, match=r"at_least .* for call"):
+        Limits(at_most=[9, 1], at_least=[0, 2], names=["mail", "call"])

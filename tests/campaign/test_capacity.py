@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.deciding import balanced
 from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import weigh
 from seqbatch.campaign.deciding.draws import draws
@@ -223,3 +224,121 @@ def test_what_clashes_is_refused_at_create_with_the_numbers(store, changes, said
     with pytest.raises(InvalidSpecError) as caught:
         created(store, **changes)
     assert said in " ".join(str(caught.value).split())
+
+
+def test_prices_that_another_machine_rounds_otherwise_are_no_damage(store, monkeypatch):
+    """The draw is replayed from the logged table; what differs in the last digits is a note."""
+    campaign = created(store, capacity={"call": 40}, strata=["zip"])
+    campaign.assign(units(300))
+    real = balanced.limited
+
+    def elsewhere(*args, **options):
+        found = real(*args, **options)
+        noise = np.random.default_rng(1).choice([-1, 1], found.probabilities.shape) * 1e-14
+        noise -= noise.mean(axis=1, keepdims=True)
+        return replace(found, probabilities=found.probabilities + noise * (found.probabilities > 0))
+
+    monkeypatch.setattr(balanced, "limited", elsewhere)
+    verified = campaign.verify()
+    assert verified.sound
+    assert "another machine" in verified.notes[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capacity": {"call": 5}},
+        {"capacity": {"call": {"at_least": 10}}, "eligible": {"call": "vip"}},
+        {"budget": {"total": 60}},
+        {"budget": {"each_wave": 30}, "eligible": {"call": "vip"}},
+        {"capacity": {"call": {"total": 8, "at_least": 2}, "mail": 10}, "budget": {"total": 50}},
+    ],
+)
+def test_units_may_come_one_by_one(store, changes):
+    """Files of one unit keep every limit: a share of one unit is no whole unit, but a chance."""
+    spec = {
+        "actions": ["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 4}],
+        "columns": {"vip": "yes or no"}, "grid": {"sizes": [30, 30]}, "randomised": 0.1,
+        "policy": {"kind": "SBPE"}, "floor": 0.02, **changes,
+    }  # fmt: skip
+    campaign = created(store, **spec)
+    waves = []
+    for wave in (1, 2):
+        frame = units(30, start=30 * wave).with_columns(
+            vip=pl.Series([row % 5 != 1 for row in range(30)])
+        )
+        answers = [campaign.assign(frame[row : row + 1]).table for row in range(30)]
+        table = pl.concat([pl.from_arrow(answer) for answer in answers])
+        waves.append(counts(table.to_arrow()))
+        campaign.record(outcomes(table.to_arrow(), seed=wave))
+        campaign.close()
+    costs = [0.5 * wave["mail"] + 4 * wave["call"] for wave in waves]
+    budget = changes.get("budget", {})
+    assert max(costs) <= budget.get("each_wave", 1e9)
+    assert sum(costs) <= budget.get("total", 1e9)
+    # It is spread over the units to come: half of them do not use much more than half of it.
+    assert costs[0] <= 0.7 * budget.get("total", 1e9)
+    # What there is of a budget is used: it is not refused for fear of rounding.
+    assert not budget or sum(wave["call"] for wave in waves) > 4
+    call = changes.get("capacity", {}).get("call", {})
+    if call == 5:
+        assert max(wave["call"] for wave in waves) <= 5
+    elif call:
+        assert min(wave["call"] for wave in waves) >= call["at_least"]
+        assert sum(wave["call"] for wave in waves) <= call.get("total", 60)
+    assert campaign.verify().sound
+
+
+def test_a_budget_may_be_spent_to_its_end(store):
+    """Chance needs 30.8 calls, and the budget pays for no whole number of them and mails."""
+    campaign = created(
+        store, actions=["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 4}],
+        grid={"sizes": [600]}, randomised=0.1, floor=0.02, budget={"total": 251.5},
+        policy={"kind": "FixedAction", "action": 1},
+    )  # fmt: skip
+    found = counts(campaign.assign(units(600)).table)
+    assert 245 < 0.5 * found["mail"] + 4 * found["call"] <= 251.5
+    assert campaign.verify().sound
+
+
+def test_quotas_of_later_waves_are_kept_for_them(store):
+    """A large first wave must not use up what a small last one has to have."""
+    campaign = created(
+        store, capacity={"call": {"total": 120, "at_least": 50}}, grid={"sizes": [300, 60]},
+        policy={"kind": "SBPE"}, randomised=0.1,
+    )  # fmt: skip
+    found = run(campaign, sizes=((0, 300), (300, 60)))
+    assert min(wave["call"] for wave in found) >= 50
+    assert sum(wave["call"] for wave in found) <= 120
+
+
+def test_a_quota_that_exceeds_the_share_of_a_total_comes_first(store):
+    campaign = created(
+        store, capacity={"call": {"total": 120, "at_least": 50}}, grid={"sizes": [100, 1000]}
+    )
+    assert counts(campaign.assign(units(100)).table)["call"] >= 50
+
+
+def test_quotas_of_calendar_waves_are_spread_over_the_units_expected(store):
+    campaign = created(
+        store, capacity={"call": {"at_least": 60}}, randomised=0.3, floor=0.02,
+        grid={"calendar": True, "waves": 2, "units": 240},
+    )  # fmt: skip
+    files = [counts(campaign.assign(units(30, start=30 * part)).table) for part in range(4)]
+    assert files[0]["call"] in (15, 16)
+    assert sum(file["call"] for file in files) >= 60
+
+
+def test_what_cannot_be_kept_is_refused_with_the_names_of_actions(store):
+    """Twenty customers may get nothing but a call, and there are three."""
+    campaign = created(
+        store, eligible={"none": "score > 1e9", "mail": "score > 1e9"}, control=None,
+        capacity={"call": 3}, columns={"score": "number"}, grid={"sizes": [30]},
+    )  # fmt: skip
+    frame = units(20).with_columns(score=pl.lit(1.0))
+    with pytest.raises(CampaignStateError) as refused:
+        campaign.assign(frame)
+    assert "20 units cannot keep" in str(refused.value)
+    assert "at_most must be at least 20 over call" in str(refused.value)
+    assert "received 3" in str(refused.value)
+    assert campaign.status().events == 1

@@ -1,8 +1,12 @@
 """One unit, several draws: each for one purpose, and what is logged is what happens."""
 
+from hashlib import md5, sha256
+
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.codec import unpack
@@ -18,13 +22,34 @@ def store(tmp_path):
     opened.close()
 
 
-def test_draws_are_uniform_and_have_nothing_to_do_with_each_other():
-    made = draws(3, "spring", [str(number) for number in range(5_000)])
-    columns = np.array([made.randomised, made.choice, made.place])
+@pytest.mark.parametrize("by", ["blake2", "md5"])
+def test_draws_are_uniform_and_have_nothing_to_do_with_each_other(by):
+    made = draws(3, "spring", [str(number) for number in range(5_000)], by=by)
+    columns = np.array([made.randomised, made.choice, made.place, made.lot / 2.0**64])
     for column in columns:
         shares = np.histogram(column, bins=10, range=(0, 1))[0] / 5_000
         assert np.abs(shares - 0.1).max() < 0.02
-    assert np.abs(np.corrcoef(columns) - np.eye(3)).max() < 0.06
+    assert np.abs(np.corrcoef(columns) - np.eye(4)).max() < 0.06
+
+
+@given(st.integers(0, 2**63 - 1), st.text(), st.lists(st.text(), max_size=5))
+def test_md5_draws_are_the_digits_of_one_hash(seed, campaign, ids):
+    key = sha256(f"{seed}\n{campaign}".encode()).hexdigest()
+    made = draws(seed, campaign, ids, by="md5")
+    for place, each in enumerate(ids):
+        digits = md5((key + each).encode()).hexdigest()
+        assert made.randomised[place] == int(digits[:13], 16) / 2**52
+        assert made.choice[place] == int(digits[13:26], 16) / 2**52
+        assert made.place[place] == int(digits[26:], 16) / 2**24
+
+
+def test_a_campaign_is_replayed_with_the_hash_that_it_declares(store):
+    campaign = small(store, draws="md5", randomised=0.3, policy={"kind": "BPE"})
+    small_wave(campaign, 1)
+    table = campaign.assign(units(300, start=9_000)).table
+    drawn = draws(3, "small", table["id"].to_pylist(), by="md5")
+    assert table["randomised"].to_pylist() == (drawn.randomised < 0.3).tolist()
+    assert campaign.verify().sound
 
 
 def test_randomised_units_get_every_action_alike(store):

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.deciding.learning import aliasing
+from seqbatch.campaign.deciding.learning_notes import aliasing
 from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.campaign.record.events import canonical
 from seqbatch.errors import InvalidFileError, InvalidSpecError

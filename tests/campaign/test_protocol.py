@@ -112,3 +112,36 @@ def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
         campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
         assert campaign.protocol(tmp_path / f"{name}.html").read_text()
     assert "noise 2, 90% of outcomes returned" in (tmp_path / "planned.html").read_text()
+
+
+def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
+    """Dunnett needs all comparisons to be about the same units, and a single look."""
+    rule = {"stopping": {"rule": "obrien-fleming"}}
+    cases = {
+        "plain": ({}, "cover together, by Dunnett's method."),
+        "rules": ({"eligible": {"call": "age >= 18"}}, "by Bonferroni's method, since not all"),
+        "looks": (rule, "by Bonferroni's method, at all looks"),
+        "calendar": (
+            {"grid": {"calendar": True, "waves": 2, "units": 900}},
+            "by Bonferroni's method, since shares",
+        ),
+    }
+    for name, (changes, method) in cases.items():
+        campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
+        assert method in words(campaign, tmp_path), name
+        (tmp_path / "p.md").unlink()
+
+
+def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
+    said = words(trial, tmp_path)
+    assert "with rules for call, an error is larger by one over the square root" in said
+    assert "Limits on call are not reckoned with" in said
+    (tmp_path / "p.md").unlink()
+    plain = Campaign.create({**SPEC, "name": "plain"}, store=store, who="ann")
+    assert "reckoned with" not in words(plain, tmp_path)
+
+
+def test_a_masked_protocol_says_when_looks_are_taken(store, tmp_path):
+    spec = {**SPEC, "name": "blind", "masked": True, "stopping": {"rule": "pocock"}}
+    campaign = Campaign.create(spec, store=store, key=tmp_path / "k", who="ann")
+    assert "no look is taken, and nothing is spent, until" in words(campaign, tmp_path)

@@ -45,6 +45,7 @@ def wave(campaign, number, count, *, chances=CHANCES, close=True, scale=1.0):
     given = pl.DataFrame({
         "customer": [f"{number}-{n}" for n in range(count)],
         "age": random.normal(40, 12, count), "member": random.integers(0, 2, count),
+        "region": ["north", "south"] * (count // 2) + ["north"] * (count % 2),
     })  # fmt: skip
     table = pl.from_arrow(campaign.assign(given).table)
     p = np.array([chances.get(action, 0.3) for action in table["action"]])
@@ -384,3 +385,36 @@ def test_the_ends_of_a_features_axis_are_those_drawn():
     # One digit would call 21.4 "20".
     assert ">21.4<" in drawn.getvalue()
     assert ">1.44<" in drawn.getvalue()
+
+
+def test_rules_limits_and_strata_are_told_with_what_was_used(store, tmp_path):
+    campaign = run(
+        store, actions=["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 1.0}],
+        eligible={"call": "age >= 30"}, capacity={"call": {"each_wave": 150, "total": 280}},
+        budget={"total": 600}, strata=["region"], columns={"region": "text"},
+    )  # fmt: skip
+    campaign.export(tmp_path / "units.parquet")
+    given = pl.read_parquet(tmp_path / "units.parquet")
+    text = campaign.report(tmp_path / "r.md").read_text()
+    assert "call: age &gt;= 30" in text
+    assert "call: at most 150 in each wave; at most 280 in all. Budget: at most 600 in all." in text
+    assert "in all and within each region" in text
+    calls = [
+        given.filter((pl.col("wave") == w) & (pl.col("action") == "call")).height for w in (1, 2)
+    ]
+    assert all(f"| {w} | call | {calls[w - 1]} | 150 |" in text for w in (1, 2))
+    assert f"| all | call | {sum(calls)} | 280 |" in text
+
+
+def test_a_report_without_limits_speaks_of_none(store, tmp_path):
+    text = run(store).report(tmp_path / "r.md").read_text()
+    assert "Limits" not in text
+    assert "balanced" not in text
+    assert "masked" not in text
+
+
+def test_a_masked_report_says_so(store, tmp_path):
+    campaign = Campaign.create({**SPEC, "masked": True}, store=store, key=tmp_path / "k")
+    text = campaign.report(tmp_path / "r.md").read_text()
+    assert "The campaign is masked: until it is unmasked" in text
+    assert "The one that others are compared with: named in the key." in text

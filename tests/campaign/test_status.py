@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.campaign.views.status import UNKNOWN, ActionRow, Status
+from seqbatch.campaign.views.status import UNKNOWN, Status
+from seqbatch.campaign.views.waves import ActionRow
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
 

@@ -326,7 +326,7 @@ def test_init_says_what_its_plan_assumed():
     shown = run("init", "customers.csv", "--out", "new.toml", "--plan").stdout
     assert "1893 to 2005" in shown
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
-    assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, and" in text
+    assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, give" in text
     assert "vary with standard deviation 1;" in text
 
 

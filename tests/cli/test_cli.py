@@ -43,6 +43,8 @@ def test_grid():
         (("grid", "--units", "50", "--kind", "round"), "kind must be one of"),
         (("grid", "--units", "50", "--batches", "some"), "batches must be one of"),
         (("reproduce", "fig9"), "name must be one of"),
+        (("reproduce", "batches", "--device", "numpy"), "left out but for fig2 and fig3"),
+        (("reproduce", "fig3", "--device", "tpu"), "device must be one of 'cuda', 'cpu', 'numpy'"),
         (("simulate", "nowhere.toml"), "which is not there"),
     ],
 )

@@ -93,6 +93,27 @@ def test_what_the_campaign_does_is_told_to_the_plan():
 
 
 @pytest.mark.slow
+def test_the_trade_is_written_and_told(tmp_path):
+    file = tmp_path / "trade.svg"
+    words = (*SMALL, "--features", "1", "--batches", "2", "--randomised", "0.1", "--missing", "0.1")
+    text = run(*words, "--trade", str(file)).stdout
+    assert file.read_text(encoding="utf-8").startswith("<svg")
+    assert "10% *" in text
+    assert text.endswith("trade.svg\n")
+    assert "trade.svg, which exists" in run(*words, "--trade", str(file), code=2).stderr
+    told = json.loads(run(*words, "--trade", str(file), "--force", "--json").stdout)["trade"]
+    assert [point["randomised"] for point in told["points"]][:2] == [0.0, 0.02]
+    both = ("--out", str(tmp_path / "a.svg"), "--trade", str(tmp_path / "a.svg"))
+    assert "trade must be another file than out" in run(*words, *both, code=2).stderr
+
+
+def test_what_cannot_be_detected_is_said():
+    said = " ".join(run(*SMALL, "--features", "1", "--detect", "0.001", code=2).stderr.split())
+    assert "--detect must be at least 0.0806" in said
+    assert "No plan with these units can; about 3" in said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--features", "2"), ("--dim", "3")])
 def test_tables_fit_80_columns_with_whole_numbers(words, tmp_path):
     asked = ("--units", "1000000000000000", "--actions", "2", "--effect", "5", "--batch-cost", "9")

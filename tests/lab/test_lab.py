@@ -116,6 +116,30 @@ def test_figure_3(tmp_path, monkeypatch):
     assert "generated rows of Avazu's shape" in files[5].read_text(encoding="utf-8")
 
 
+def test_figure_3_on_a_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure3_module, "QUICK_POOL", 5_000)
+    monkeypatch.setattr(figure3_module, "QUICK_HORIZONS", (4_000, 8_000))
+    monkeypatch.setenv("SEQBATCH_DATA", str(tmp_path / "nothing"))
+    options = Options(out=tmp_path, quick=True, trials=3, device="numpy")
+    files = reproduce(EXPERIMENTS["fig3"], options)
+    check_files(files, "fig3")
+    table = pl.read_parquet(files[0])
+    assert len(table) == 5 * 2 * 3
+    assert table["regret"].is_between(0, 500).all()
+    assert "reproduce fig3 --quick --trials 3 --device numpy" in files[5].read_text(
+        encoding="utf-8"
+    )
+    assert (tmp_path / "fig3" / "run-quick-numpy").is_dir()
+
+
+@pytest.mark.slow
+def test_figure_2_on_a_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 2_000))
+    table = Figure2().run(Options(out=tmp_path, trials=2, device="numpy"))
+    assert len(table) == 4 * 6 * 2 * 2
+    assert (table["regret"] > 0).all()
+
+
 def test_batches(tmp_path, monkeypatch):
     counts = {batches_module.ADVERSARY: (1, 20, 500), batches_module.STOCHASTIC: (1, 3, 20)}
     monkeypatch.setattr(batches_module, "COUNTS", counts)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("core", "policies", "allocation", "planning", "inference", "campaign")
+PARTS = ("core", "policies", "allocation", "simulation", "planning", "inference", "campaign")
 
 
 @dataclass(frozen=True, kw_only=True)

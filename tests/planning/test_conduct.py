@@ -66,7 +66,10 @@ def test_policies_are_compared_under_the_same_conditions(layout):
 
 
 def test_all_at_random_costs_all_there_is_to_gain():
-    made = plan(units=3_000, actions=2, features=2, effect=0.3, randomised=1.0, max_batches=2)
+    made = plan(
+        units=3_000, actions=2, features=2, effect=0.3, effect_spread=1, randomised=1.0,
+        max_batches=2,
+    )  # fmt: skip
     assert [row.regret for row in (*made.rows, made.online)] == pytest.approx([900.0] * 3)
     assert [row.error for row in made.rows] == [0.0, 0.0]
     assert made.batches == 1
@@ -75,7 +78,8 @@ def test_all_at_random_costs_all_there_is_to_gain():
 
 @pytest.mark.slow
 def test_a_randomised_share_changes_the_sizes():
-    asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
+    asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3,
+             "effect_spread": 1}  # fmt: skip
     bare, mixed, lost = (
         plan(**asked, **more) for more in ({}, {"randomised": 0.9}, {"missing": 0.75})
     )
@@ -89,9 +93,27 @@ def test_a_randomised_share_changes_the_sizes():
 
 
 @pytest.mark.slow
+def test_limits_of_waves_enter_the_prediction():
+    asked = {"units": 5_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
+    free = plan(**asked)
+    for limit in ({"min_batch": 1_000}, {"max_batch": 2_000}):
+        kept = plan(**asked, **limit)
+        assert kept.row.regret > 1.1 * free.row.regret
+        # The larger first batch measures better, and is paid for in regret.
+        assert kept.grid.sizes[0] > free.grid.sizes[0]
+        assert kept.detection.error < free.detection.error
+
+
+@pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
-    asked = {"units": 5_000, "actions": 2, "features": 2, "effect": 0.3, "max_batches": 3}
-    made = plan(**asked, delay=1)
+    asked = {
+        "units": 5_000,
+        "actions": 2,
+        "features": 2,
+        "effect": 0.3,
+        "max_batches": 3,
+    }
+    made = plan(**asked, effect_spread=1, delay=1)
     assert made.rows[1].regret == pytest.approx(5_000 * 0.3)
     assert made.rows[1].error == 0
     assert sum(made.grid.sizes[:2]) * 0.3 < made.row.regret < 0.5 * made.rows[1].regret

@@ -11,6 +11,7 @@ from seqbatch import theory
 from seqbatch.planning import plan
 from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.costs import row, sensitivity
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.request import Request
 from seqbatch.planning.trials.conduct import Conduct
@@ -49,7 +50,16 @@ def test_trials_count_by_their_weights():
     regret = np.array([[1.0, 1.0], [9.0, 9.0]])
     rates = told(regret, np.array([[0.2, 0.2], [0.6, 0.6]]), weight=np.array([1.5, 0.5]))
     assert rates.total([1, 1])[0] == pytest.approx((1.5 * 2 + 0.5 * 18) / 2)
-    assert rates.best_units([5, 5]) == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
+    assert rates.totals([5, 5]).best_units() == pytest.approx((1.5 * 2 + 0.5 * 6) / 2)
+
+
+def test_differences_between_scenarios_are_no_chance():
+    """Two trials of each of two scenarios: only what differs within one is chance."""
+    regret = np.array([[1.0, 0.0], [101.0, 0.0], [3.0, 0.0], [105.0, 0.0]])
+    mean, error = told(regret, regret, strata=(0, 1)).total([1, 0])
+    assert mean == pytest.approx(52.5)
+    # Variances of 2 and 8, each in a mean of two trials; half of each mean counts.
+    assert error == pytest.approx(math.sqrt((2 / 2 + 8 / 2) / 4))
 
 
 def test_a_row_by_hand():
@@ -89,12 +99,16 @@ class Gaining:
     """A model in which a unit of the first batch loses the effect, and a later one nothing."""
 
     scenarios: tuple[tuple[float, float], ...]
+    weights: tuple[float, ...] = ()
     dim: int = 10
     layout: str = "shared"
     past: None = None
     conduct: Conduct = field(default_factory=Conduct)
 
-    def ensemble(self, trials, *, seed):  # noqa: ARG002
+    def __post_init__(self):
+        object.__setattr__(self, "weights", (1.0,))
+
+    def ensemble(self, trials, *, seed, draws):  # noqa: ARG002
         return Told([[self.scenarios[0][0], 0.0]] * 2)
 
 
@@ -102,6 +116,7 @@ def test_a_wrong_guess_of_the_effect_costs_what_that_effect_costs():
     request = Request(
         model=Gaining(((0.3, 1.0),)), limits=Limits(units=10_000), numbers=[2], batches=2,
         kind="tuned", batch_cost=None, within=0.05, seed=0, sample=None,
+        law=EffectLaw(guesses=(0.3,)),
     )  # fmt: skip
     lines = sensitivity(request, (2_000, 8_000))
     assert [line.factor for line in lines] == [0.25, 0.5, 1.0, 2.0, 4.0]

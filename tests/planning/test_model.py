@@ -5,6 +5,7 @@ import pytest
 from numpy.random import SeedSequence
 
 from seqbatch.core import Statistics
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws
@@ -72,3 +73,33 @@ def test_the_first_batch_chooses_by_the_fit_to_what_is_known():
     moment = np.einsum("aij,aj->ai", gram, theta[0])
     trials = BlockEnsemble(theta, np.ones(20), Draws(SeedSequence(1)), past=Past(gram, moment))
     assert trials.rates([100]).regret.max() < 1e-6
+
+
+@pytest.mark.parametrize("layout", ["shared", "block"])
+def test_scenarios_count_by_their_weights(layout):
+    """Nine in ten with an effect of 0.2, one with 2.2: 0.4 on average, each gained exactly."""
+    model = Model(
+        layout=layout, actions=3, dim=4, scenarios=((0.2, 1.0), (2.2, 1.0)), weights=(0.9, 0.1)
+    )
+    assert model.effect == pytest.approx(0.4)
+    # Seven trials of the likely one for one of the other.
+    assert model.strata == (0,) * 7 + (1,)
+    trials = model.ensemble(63, seed=1)
+    assert trials.trials == 64
+    rates = trials.rates([1])
+    assert (rates.weight * rates.uniform).mean() == pytest.approx(0.4)
+    np.testing.assert_allclose(rates.by_scenario([1]), [0.9 * 0.2, 0.1 * 2.2])
+    np.testing.assert_allclose(rates.uniform.reshape(-1, 8).mean(axis=0), [0.2] * 7 + [2.2])
+    weights = [trial.weight for trial in model.thinned(3, seed=1)]
+    assert weights == pytest.approx([0.9 / 7 * 8] * 7 + [0.1 * 8])
+
+
+def test_scenarios_are_equally_likely_unless_weighted():
+    model = Model(layout="shared", actions=2, dim=2, scenarios=((0.2, 1.0), (0.6, 1.0)))
+    assert model.weights == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (0.5, 0.6), (0.0, 1.0)])
+def test_weights_that_are_not_those_of_the_scenarios(weights):
+    with pytest.raises(InvalidArgumentError, match="one above 0 for each of 2 scenarios"):
+        Model(layout="shared", actions=2, dim=2, scenarios=((1, 1), (2, 1)), weights=weights)

@@ -13,6 +13,7 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
 from seqbatch.planning.policy_candidates import preferred
@@ -25,7 +26,7 @@ from tests.charts import marked, spec
 
 @pytest.fixture(scope="module")
 def campaign():
-    return plan(units=20_000, actions=3, features=5, effect=0.3, max_batches=4)
+    return plan(units=20_000, actions=3, features=5, effect=0.3, effect_spread=1, max_batches=4)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +82,9 @@ def test_the_same_seed_gives_the_same_plan(trial):
 @pytest.mark.parametrize("effect", [0.05, 2.0])
 def test_tuned_is_never_worse_than_the_papers(effect):
     for kind in ({"features": 4}, {"dim": 8}):
-        tuned = plan(units=30_000, actions=3, effect=effect, batches=3, max_batches=3, **kind)
-        paper = plan(
-            units=30_000, actions=3, effect=effect, batches=3, max_batches=3, grid="paper", **kind
-        )
+        asked = {"units": 30_000, "actions": 3, "effect": effect, "effect_spread": 1, **kind}
+        tuned = plan(**asked, batches=3, max_batches=3)
+        paper = plan(**asked, batches=3, max_batches=3, grid="paper")
         for ours, theirs in zip(tuned.rows, paper.rows, strict=True):
             assert ours.regret <= theirs.regret * (1 + 1e-12)
         made = {grids.minimax, grids.geometric}
@@ -191,7 +191,7 @@ SETTINGS = [
     ({"units": 5_000, "actions": 2, "features": 3, "effect": 0.3, "batches": 2}, "normal"),
     ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
-    # Contexts that are not normal; docs/planner.md has all laws beside all settings.
+    # Contexts that are not normal; docs/plan-accuracy.md has all laws beside all settings.
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "skewed"),
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
     (
@@ -204,7 +204,8 @@ SETTINGS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("asked", "law"), SETTINGS)
 def test_predictions_agree_with_direct_simulation(asked, law):
-    made = plan(**asked, max_batches=asked["batches"])
+    # Direct simulation is of one effect at a time.
+    made = plan(**asked, effect_spread=1, max_batches=asked["batches"])
     environment = world(made.model, law)
     trials = 60
     direct = np.array(
@@ -229,7 +230,7 @@ def test_predictions_agree_with_direct_simulation(asked, law):
 @pytest.mark.slow
 def test_fully_online_is_what_updates_after_every_unit_cost():
     """Least squares after each unit, behind a uniform start as long as the plan's."""
-    made = plan(units=3_000, actions=3, dim=3, effect=0.5, max_batches=2)
+    made = plan(units=3_000, actions=3, dim=3, effect=0.5, effect_spread=1, max_batches=2)
     instances = [world(made.model).instance(np.random.SeedSequence(seed)) for seed in range(50)]
     # All trials side by side, each with three lengths of the uniform start.
     x, noise, theta = (
@@ -499,7 +500,7 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     request = Request(
         model=campaign.model, limits=Limits(units=20_000), numbers=[2], batches=2, kind="tuned",
-        batch_cost=None, within=0.05, seed=0, sample=None,
+        batch_cost=None, within=0.05, seed=0, sample=None, law=EffectLaw(guesses=(0.3,)),
     )  # fmt: skip
     assert not np.isin(request.tuning.theta, request.judging.theta).any()
     sizes = campaign.rows[1].sizes

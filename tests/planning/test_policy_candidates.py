@@ -26,7 +26,7 @@ class Told:
 
 def costing(regret, error, sizes=(100, 300)):
     """Return a table's row, of which only sizes, regret and error matter here."""
-    rest = ("of_online", "earned", "best_share", "lower_bound", "rate", "total_cost")
+    rest = ("median", "of_online", "earned", "best_share", "lower_bound", "rate", "total_cost")
     return Row(batches=2, sizes=sizes, regret=regret, error=error, **dict.fromkeys(rest, 0.0))
 
 
@@ -40,11 +40,11 @@ def test_errors_are_those_of_a_mean_and_of_paired_differences(told):  # noqa: AR
     greedy, ridge, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
     assert (greedy.regret, greedy.error, greedy.excess, greedy.excess_error) == (11.0, 3.0, 0, 0)
     assert (ridge.regret, ridge.excess, ridge.excess_error) == (10.0, -1.0, 0.0)
-    # 24 trials; every other one loses one more: 24 squares of 1/2, over 23, over 24.
-    assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 23)))
-    # They lose 0 to 23 more: 11.5 on average, with a variance of 24 * 25 / 12 = 50.
-    assert (ucb.excess, ucb.excess_error) == pytest.approx((11.5, math.sqrt(50 / 24)))
-    assert (ucb.regret, ucb.error) == pytest.approx((22.5, math.sqrt(9 + 50 / 24)))
+    # 120 trials; every other one loses one more: 120 squares of 1/2, over 119, over 120.
+    assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 119)))
+    # They lose 0 to 119 more: 59.5 on average, with a variance of 120 * 121 / 12 = 1,210.
+    assert (ucb.excess, ucb.excess_error) == pytest.approx((59.5, math.sqrt(1_210 / 120)))
+    assert (ucb.regret, ucb.error) == pytest.approx((70.5, math.sqrt(9 + 1_210 / 120)))
 
 
 def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG001

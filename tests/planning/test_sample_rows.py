@@ -26,8 +26,11 @@ def rows_of(kind):
 @pytest.mark.parametrize("effect", [0.2, 3.0])
 def test_predictions_are_for_the_samples_rows(kind, effect):
     sample = Sample(rows_of(kind))
-    made = plan(units=3_000, actions=3, features=sample, effect=effect, batches=3, max_batches=3)
-    model, spread = made.model, made.request.judging.scale * made.model.spread(effect)
+    made = plan(
+        units=3_000, actions=3, features=sample, effect=effect, effect_spread=1, batches=3,
+        max_batches=3,
+    )  # fmt: skip
+    model, spread = made.model, made.request.judging.scale[0] * made.model.spread(effect)
     found, gains = [], []
     for seed in range(TRIALS):
         random = np.random.default_rng(10_000 + seed)

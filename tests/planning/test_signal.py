@@ -49,7 +49,9 @@ def missed(model, theta, fits, random):
 @pytest.mark.parametrize("kind", [{"features": 3}, {"dim": 4}], ids=["features", "dim"])
 @pytest.mark.parametrize("effect", [0.01, 0.3, 3.0, 10.0, 50.0, 100.0])
 def test_headlines_agree_with_least_squares_at_every_signal(kind, effect):
-    made = plan(units=3_000, actions=2, effect=effect, batches=2, max_batches=2, **kind)
+    made = plan(
+        units=3_000, actions=2, effect=effect, effect_spread=1, batches=2, max_batches=2, **kind
+    )
     greedy = made.candidates[0]
     assert (greedy.regret, greedy.error) == (made.row.regret, made.row.error)
     first, later = made.grid.sizes

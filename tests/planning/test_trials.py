@@ -13,7 +13,7 @@ from seqbatch.core import kernels
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
-from seqbatch.planning.trials.greedy import Past, least_squares
+from seqbatch.planning.trials.greedy import Past, least_squares, solve
 from seqbatch.planning.trials.shared import SharedEnsemble, agreements
 from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
@@ -36,7 +36,7 @@ def test_chi_squares_are_quantiles():
 def test_wishart_factors_have_the_laws_moments_and_rank(vectors):
     rng = np.random.default_rng(1)
     factors = wishart_factors(
-        rng.standard_normal((40_000, 4, 4)),
+        np.tril(rng.standard_normal((40_000, 4, 4)), -1),
         rng.standard_normal((40_000, 4)),
         np.full(40_000, float(vectors)),
     )
@@ -218,7 +218,8 @@ def test_points_choose_as_plain_code_does():
     regret, best = np.empty(trials), np.empty(trials)
     gram = np.full((trials, actions, 1 + decisive, 1 + decisive), 7.0)
     count = np.full((trials, actions), 7, dtype=np.int64)
-    kernels.choose_points(points, guess, truth, 25, regret, best, gram, count)
+    across = np.ascontiguousarray(np.swapaxes(points, 1, 2))
+    kernels.choose_points(across, guess, truth, 25, regret, best, gram, count)
     for r in range(trials):
         ones = np.ones((number, 1))
         row = np.hstack([ones, points[r, :, :decisive]])
@@ -272,3 +273,11 @@ def test_few_units_stand_for_a_batch(policy, layout):
     error = gap.std(ddof=1) / np.sqrt(80)
     assert error < 0.1 * lost.sum(axis=1).mean()
     assert abs(gap.mean()) < 3.5 * error + 0.03 * lost.sum(axis=1).mean()
+
+
+def test_systems_are_solved_as_the_library_does():
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((7, 3, 20, 9))
+    matrices, vectors = np.swapaxes(rows, -1, -2) @ rows, rng.standard_normal((7, 3, 9))
+    expected = np.linalg.solve(matrices, vectors[..., None])[..., 0]
+    np.testing.assert_allclose(solve(matrices, vectors), expected, rtol=1e-9)

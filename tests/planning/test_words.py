@@ -13,7 +13,9 @@ from seqbatch.planning.result import Row
 
 def row(batches, regret, cost=math.nan, error=1.0):
     """Return a table's row with what a choice looks at."""
-    rest = dict.fromkeys(("of_online", "earned", "best_share", "lower_bound", "rate"), 0.0)
+    rest = dict.fromkeys(
+        ("median", "of_online", "earned", "best_share", "lower_bound", "rate"), 0.0
+    )
     sizes = (10,) * (batches or 0)
     return Row(batches=batches, sizes=sizes, regret=regret, error=error, total_cost=cost, **rest)
 
@@ -68,7 +70,8 @@ def test_where_nothing_can_be_learned_one_batch_does():
 
 @pytest.fixture(scope="module")
 def small():
-    return plan(units=500, actions=2, features=1, batches=1, max_batches=2, min_batch=20)
+    return plan(units=500, actions=2, features=1, batches=1, max_batches=2, min_batch=20,
+                effect_spread=1)  # fmt: skip
 
 
 def test_what_is_exact_has_no_error(small):

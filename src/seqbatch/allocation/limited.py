@@ -132,23 +132,31 @@ class _Task:
         """Return whole parts within the limits, and the prices; the budget's price comes last."""
         whole, point = self._within(self.bounds, scores)
         totals = sums(whole)
-        if sure_cost(totals, self.bounds.costs) > self.bounds.budget * (1 + SLACK):
-            whole, _ = self._within(self._whole_counts(totals), scores)
+        if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
+            near = point[:-1] + point[-1] * self.bounds.costs
+            whole, _ = self._within(self._whole_counts(totals), scores, near=near)
         return whole, point
 
-    def _within(self, bounds: Bounds, scores: Floats | None) -> tuple[Integers, Floats]:
+    def _within(
+        self, bounds: Bounds, scores: Floats | None, *, near: Floats | None = None
+    ) -> tuple[Integers, Floats]:
         rest, may = self._rest(bounds)
         check_feasible(rest, may, self.weights)
         if scores is None:
             dual, tilt = tilting(self.table, self.weights, may, rest)
             point = tilt
         else:
-            point, warm = pricing(scores, self.weights, may, rest)
+            point, warm = pricing(scores, self.weights, may, rest, near=near)
             dual, tilt = sharing(warm, point)
         whole = np.empty(self.table.shape, dtype=np.int64)
         kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
         if not Columns(whole, self.floor, may).repair(bounds):
-            raise InvalidArgumentError("limits", "possible to keep exactly", f"{self.bounds}")
+            raise InvalidArgumentError(
+                "limits",
+                "possible to keep exactly",
+                f"at least {bounds.least.tolist()} and at most {bounds.most.tolist()} of "
+                f"{', '.join(bounds.names)}",
+            )
         return whole, np.append(point[:-1], point[-1] / dual.unit)
 
     def _rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
@@ -172,10 +180,13 @@ class _Task:
             raise InvalidArgumentError(
                 "budget",
                 "such that whole counts between those expected can keep it",
-                f"{self.bounds.budget:g} and expected counts {exact.tolist()}",
+                f"{self.bounds.surely:g} and expected counts {exact.round(2).tolist()}",
                 "Raise the budget or lower the floor.",
             )
-        return replace(self.bounds, least=found, most=found, budget=np.inf)
+        least, most = found.copy(), found.copy()
+        # The last count follows from the others; a limit on it, too, would leave prices open.
+        least[found.argmax()], most[found.argmax()] = 0, np.inf
+        return replace(self.bounds, least=least, most=most, budget=np.inf)
 
 
 def sure_cost(totals: list[int], costs: Floats) -> float:
@@ -196,7 +207,12 @@ def _keeps(totals: list[int], bounds: Bounds) -> bool:
         low * ONE <= total and (not np.isfinite(high) or total <= int(high * ONE))
         for total, low, high in zip(totals, bounds.least, bounds.most, strict=True)
     )
-    return counts and sure_cost(totals, bounds.costs) <= bounds.budget
+    expected = sum(total / ONE * float(c) for total, c in zip(totals, bounds.costs, strict=True))
+    return (
+        counts
+        and expected <= bounds.budget * (1 + SLACK)
+        and sure_cost(totals, bounds.costs) <= bounds.surely
+    )
 
 
 def _result(whole: Integers, point: Floats, scores: Floats | None, *, hard: bool) -> Limited:

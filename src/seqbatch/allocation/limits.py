@@ -1,5 +1,6 @@
 """How many units may and must get each action, and what all of them may cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,11 @@ class Limits:
         The cost of giving each action to one unit, (K,), at least 0; needed with a budget.
     budget
         What all units together may cost.
+    on_average
+        What they may cost on average over draws, where that is less than the budget: counts that
+        are rounded up may then cost more than this, but never more than the budget.
+    names
+        What actions are called where limits are refused; their numbers by default.
 
     Examples
     --------
@@ -44,6 +50,8 @@ class Limits:
     at_least: ArrayLike | None = None
     costs: ArrayLike | None = None
     budget: float | None = None
+    on_average: float | None = None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         lengths = set()
@@ -60,6 +68,10 @@ class Limits:
             arguments.number("budget", self.budget, at_least=0)
             if self.costs is None:
                 raise InvalidArgumentError("costs", "given with a budget", "None")
+        if self.on_average is not None:
+            arguments.number("on_average", self.on_average, at_least=0)
+            if self.budget is None:
+                raise InvalidArgumentError("budget", "given with on_average", "None")
         self._clash()
 
     def _clash(self) -> None:
@@ -70,8 +82,11 @@ class Limits:
             raise InvalidArgumentError(
                 "at_least",
                 "no more than at_most",
-                f"{least[action]:g} and at_most {most[action]:g} for action {action}",
+                f"{least[action]:g} and at_most {most[action]:g} for {self._called(action)}",
             )
+
+    def _called(self, action: int) -> str:
+        return f"action {action}" if self.names is None else self.names[action]
 
     def over(self, actions: int) -> "Bounds":
         """Return the limits as arrays for so many actions, with nothing left out."""
@@ -84,24 +99,33 @@ class Limits:
                 rule = f"one number for each of {actions} actions"
                 raise InvalidArgumentError(name, rule, f"{len(arrays[name])} numbers")
         budget = np.inf if self.budget is None else float(self.budget)
-        return Bounds(arrays["at_least"], arrays["at_most"], arrays["costs"], budget)
+        average = budget if self.on_average is None else min(budget, float(self.on_average))
+        return Bounds(
+            arrays["at_least"], arrays["at_most"], arrays["costs"], average, budget,
+            tuple(self._called(action) for action in range(actions)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Limits with nothing left out: what the solvers work with."""
+    """Limits with nothing left out: what the solvers work with.
+
+    The table's expected cost is within `budget`, the cost of any counts drawn from it `surely`.
+    """
 
     least: Floats
     most: Floats
     costs: Floats
     budget: float
+    surely: float
+    names: tuple[str, ...]
 
     def beyond(self, given: Floats) -> "Bounds":
         """Return the limits on what is added to column sums that are given anyway."""
         for action in np.flatnonzero(given > self.most * (1 + SLACK) + SLACK)[:1]:
             raise InvalidArgumentError(
                 "at_most",
-                f"at least the {given[action]:g} units that the floor gives action {action}",
+                f"at least the {given[action]:g} units that the floor gives {self.names[action]}",
                 f"{self.most[action]:g}",
                 "Raise the limit, or lower the floor.",
             )
@@ -110,6 +134,8 @@ class Bounds:
             np.maximum(self.most - given, 0),
             self.costs,
             self.budget - float(self.costs @ given),
+            self.surely,
+            self.names,
         )
 
 
@@ -143,7 +169,7 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     if confined[worst] > room[worst] + slack:
         raise InvalidArgumentError(
             "at_most",
-            f"at least {confined[worst]:g} over actions {_named(sets[worst])}, for the units that "
+            f"at least {confined[worst]:g} over {_named(bounds, sets[worst])}, for the units that "
             "may get no other",
             f"{room[worst]:g}",
         )
@@ -151,7 +177,7 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     if need[worst] > reached[worst] + slack:
         raise InvalidArgumentError(
             "at_least",
-            f"at most {reached[worst]:g} over actions {_named(sets[worst])}, the units that may "
+            f"at most {reached[worst]:g} over {_named(bounds, sets[worst])}, the units that may "
             "get them",
             f"{need[worst]:g}",
         )
@@ -165,8 +191,8 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
             )
 
 
-def _named(members: Bools) -> str:
-    return ", ".join(map(str, np.flatnonzero(members)))
+def _named(bounds: Bounds, members: Bools) -> str:
+    return ", ".join(bounds.names[action] for action in np.flatnonzero(members))
 
 
 def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:

@@ -21,6 +21,10 @@ from seqbatch.core.arrays import Floats
 #: Beyond so many temperatures a choice is certain: exp(-40) is below the last bit of 1.
 CERTAIN = 40.0
 STEPS = 300
+#: The side of a variable that may be on either.
+FREE = 2.0
+#: How far column sums may be from their limits, relative to these, before the exact repair.
+TOLERANCE = 1e-12
 #: Sums over a million units are no better than this, relative to their limits.
 ROUNDING = 1e-10
 
@@ -35,11 +39,14 @@ class Dual:
         (n, K), -inf where an action is not eligible, and (n,).
     bounds
         The limits.
+    spend_all
+        Whether the budget is to be used up.
     """
 
     scores: Floats
     weights: Floats
     bounds: Bounds
+    spend_all: bool = False
     temperature: float = 1.0
     _certain: Floats = field(init=False)
     _open: tuple[Floats, Floats] = field(init=False)
@@ -84,8 +91,10 @@ class Dual:
         """Return the slope in each variable, 0 where it should stay at 0, and the side it is on."""
         used = np.append(columns, self.costs @ columns)
         most = np.append(self.bounds.most, self.budget)
-        least = np.append(self.bounds.least, -np.inf)
+        least = np.append(self.bounds.least, self.budget if self.spend_all else -np.inf)
         side = np.sign(point)
+        # Where both limits are one, the function has no kink at 0, and may be passed there.
+        side[most == least] = FREE
         side[(side == 0) & (used > most)] = 1
         side[(side == 0) & (used < least)] = -1
         slope = np.zeros_like(point)
@@ -115,7 +124,9 @@ def minimise(dual: Dual, point: Floats, tolerance: float, *, near: float = 0.0) 
         gap = dual.gap(slope)
         stalled = stalled + 1 if gap > least_gap / 2 else 0
         least_gap = min(gap, least_gap)
-        if gap <= tolerance or (stalled > 3 and gap < ROUNDING):
+        # The last bit of a price is worth the more, the lower the temperature.
+        noise = max(ROUNDING, 1e-15 * float(np.abs(point).max()) / dual.temperature)
+        if gap <= tolerance or (stalled > 3 and gap < noise):
             break
         step = _newton_step(dual, slope, side, curvature)
         length = float(np.abs(step).max())
@@ -150,14 +161,29 @@ def _newton_step(dual: Dual, slope: Floats, side: Floats, curvature: Floats) -> 
 
 def _within(point: Floats, side: Floats) -> Floats:
     """Stop variables at 0 that would cross it."""
-    return np.where(np.sign(point) == side, point, 0.0)
+    return np.where((np.sign(point) == side) | (side == FREE), point, 0.0)
 
 
-def cooled(dual: Dual, temperatures: Sequence[float], point: Floats, tolerance: float) -> Floats:
-    """Follow the prices from warm to cold; only the last temperature needs all the precision."""
+def cooled(dual: Dual, temperatures: Sequence[float], point: Floats) -> Floats:
+    """Follow the prices from warm to cold, each time to within reach of the next temperature.
+
+    Where ties decide, prices are their limit plus the temperature times a constant: so the next
+    ones are guessed on the line through the last two.
+    """
+    before, guess = None, point
     for place, temperature in enumerate(temperatures):
-        dual.cool(temperature, point)
-        last = place == len(temperatures) - 1
-        # A warmer temperature need only lead to within reach of the next.
-        point = minimise(dual, point, tolerance, near=0.0 if last else temperature / 4)
-    return point
+        dual.cool(temperature, guess)
+        found = minimise(dual, guess, TOLERANCE, near=temperature / 4)
+        guess = found
+        if before is not None and place + 1 < len(temperatures):
+            last = temperatures[place - 1]
+            ahead = (temperatures[place + 1] - temperature) / (temperature - last)
+            guess = _within(found + ahead * (found - before), np.sign(found))
+        before = found
+    return guess
+
+
+def settled(dual: Dual, point: Floats) -> Floats:
+    """Return the prices at temperature 1, to all the precision there is."""
+    dual.cool(1.0, point)
+    return minimise(dual, point, TOLERANCE)

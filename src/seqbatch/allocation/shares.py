@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from seqbatch.allocation.limits import Bounds, check_feasible
-from seqbatch.allocation.prices import CERTAIN, Dual, cooled
+from seqbatch.allocation.prices import CERTAIN, Dual, cooled, settled
 from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 
@@ -16,25 +16,30 @@ COLD = 1e-9
 COOLING = 5.0
 #: First prices come from so many units.
 SAMPLE = 20_000
-#: How far column sums may be from their limits, relative to these, before the exact repair.
-TOLERANCE = 1e-12
 #: What cells of probability 0 are given where limits cannot be met without them.
 SMALL = 1e-6
 
 
-def pricing(scores: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Floats, Dual]:
-    """Return the prices of the transportation problem, and the dual at the last temperature."""
+def pricing(
+    scores: Floats, weights: Floats, may: Bools, bounds: Bounds, *, near: Floats | None = None
+) -> tuple[Floats, Dual]:
+    """Return the prices of the transportation problem, and the dual at the last temperature.
+
+    `near` are prices that were right for nearly the same limits.
+    """
     # Only differences within a row matter; the largest at 0 keeps their last bits.
     known = np.where(may, scores, -np.inf)
     known -= known.max(axis=1, keepdims=True)
     ladder = _temperatures(-np.where(may, known, 0).min(axis=1))
     point, start = np.zeros(scores.shape[1] + 1), 0
-    if len(scores) > 2 * SAMPLE:
-        stride, start = len(scores) // SAMPLE, 4
+    if near is not None:
+        point, start = np.append(near, 0.0), len(ladder) // 2
+    elif len(scores) > 2 * SAMPLE:
+        stride, start = len(scores) // SAMPLE, min(4, len(ladder) - 1)
         part = Dual(known[::stride], weights[::stride] * stride, bounds)
-        point = cooled(part, ladder[:start], point, TOLERANCE)
+        point = cooled(part, ladder[:start], point)
     dual = Dual(known, weights, bounds)
-    return cooled(dual, ladder[start:], point, TOLERANCE), dual
+    return cooled(dual, ladder[start:], point), dual
 
 
 def _temperatures(spreads: Floats) -> list[float]:
@@ -66,8 +71,8 @@ def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
         least=np.where(point[:-1] > 0, most, least),
         most=np.where(point[:-1] < 0, least, most),
     )
-    dual = Dual(shares, cold.weights, binding)
-    return dual, cooled(dual, [1.0], np.zeros_like(point), TOLERANCE)
+    dual = Dual(shares, cold.weights, binding, spend_all=bool(point[-1] > 0))
+    return dual, settled(dual, np.zeros_like(point))
 
 
 def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:
@@ -81,4 +86,4 @@ def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple
     logs = np.full(table.shape, -np.inf)
     np.log(known, out=logs, where=support)
     dual = Dual(logs, weights, bounds)
-    return dual, cooled(dual, [1.0], np.zeros(table.shape[1] + 1), TOLERANCE)
+    return dual, settled(dual, np.zeros(table.shape[1] + 1))

@@ -10,11 +10,13 @@ from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.steps.amending import abort, amend, go_on
+from seqbatch.campaign.steps.amending import adopt as adopt_proposal
 from seqbatch.campaign.steps.assigning import Assigned, assign
 from seqbatch.campaign.steps.closing import Closed, close
 from seqbatch.campaign.steps.creating import Prepared, create, prepare
 from seqbatch.campaign.steps.deleting import delete
 from seqbatch.campaign.steps.recording import Recorded, record
+from seqbatch.campaign.steps.summing_up import record_sums
 from seqbatch.campaign.steps.unmasking import unmask
 from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.exporting import export
@@ -26,8 +28,10 @@ from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
+from seqbatch.planning.replanning import Proposal
 from seqbatch.targets import require_target
 
 
@@ -465,6 +469,55 @@ class Campaign:
         )
 
     @naming_damage
+    def sql(
+        self,
+        *,
+        what: str = "assign",
+        dialect: str = "duckdb",
+        units: str,
+        outcomes: str | None = None,
+    ) -> str:
+        """Return the open wave's rule as one statement for a database.
+
+        Parameters
+        ----------
+        what
+            ``"assign"``: every unit's action, score and probabilities, as `assign` gives them.
+            ``"sums"``: what the wave teaches, for :meth:`record_sums`.
+        dialect
+            duckdb, postgres, spark, bigquery, snowflake or trino.
+        units, outcomes
+            The tables, as table or schema.table; outcomes for sums alone.
+
+        Raises
+        ------
+        CampaignStateError
+            Where SQL cannot say the rule; the reason is named.
+        """
+        return statement(
+            self.store, self.name, what=what, dialect=dialect, units=units, outcomes=outcomes
+        )
+
+    @naming_damage
+    def record_sums(
+        self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
+    ) -> Closed:
+        """Close the open wave of a campaign whose rows are kept elsewhere.
+
+        Parameters
+        ----------
+        sums
+            The result of the statement: a path, ``"-"``, a PyArrow table or a Polars frame.
+        statement
+            The file of the statement that was run, as :meth:`sql` returned it.
+        force, reason
+            Close even though units or outcomes are missing, and why.
+        """
+        return record_sums(
+            self.store, self.name, self._logbook, sums, statement=statement, force=force, why=reason
+        )
+
+    @naming_damage
     def amend(
         self,
         *,
@@ -522,6 +575,22 @@ class Campaign:
             metric_formats=metric_formats,
             force=force,
         )
+
+    @naming_damage
+    def replan(self, *, adopt: bool = False, reason: str = "") -> Proposal | None:
+        """Return the sizes that closing the last wave proposed, None where there are none.
+
+        Parameters
+        ----------
+        adopt
+            Make them the campaign's, by an event of their own.
+        reason
+            Why; what the proposal rests on, where left out.
+        """
+        now = self.situation()
+        if adopt:
+            adopt_proposal(self.store, self.name, self._logbook, why=reason)
+        return None if now.proposal is None else Proposal.of(now.proposal)
 
     @naming_damage
     def go_on(self, *, reason: str) -> Event:

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import campaign_before_after, service
+from seqbatch.cli import campaign_warehouse, service
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -38,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(campaign_before_after.app, name="campaign")
+app.add_typer(campaign_warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 
 
@@ -122,6 +122,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
     jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
+    device: Annotated[
+        str | None, typer.Option(help="Run fig2 or fig3 on cuda, cpu or numpy; see docs/gpu.md.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of the paper: table, picture, and its claims beside the measurements.
@@ -139,7 +142,9 @@ def reproduce(
     for wanted in list(EXPERIMENTS) if name == "all" else [name]:
         try:
             with kindly(), progress(wanted) as report:
-                options = Options(out=out, trials=trials, quick=quick, jobs=jobs, report=report)
+                options = Options(
+                    out=out, trials=trials, quick=quick, jobs=jobs, device=device, report=report
+                )
                 files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
         except typer.Exit as stopped:
             # One figure's missing data must not keep the others from being made.

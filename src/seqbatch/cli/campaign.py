@@ -111,6 +111,8 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
+    from seqbatch.campaign.deciding.stopping_words import unlooked
+    from seqbatch.campaign.views.constraint_words import constraints_said
     from seqbatch.campaign.views.policy_words import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
@@ -123,6 +125,10 @@ def create(
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
+    for line in constraints_said(now.spec):
+        say(line)
+    for line in unlooked(now):
+        say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         from seqbatch.campaign.views.words import measured
@@ -347,11 +353,13 @@ def close(
     if as_json:
         dump({**asdict(result), "next": then})
     else:
-        _show_closed(result)
+        show_closed(result)
         say_next(then)
 
 
-def _show_closed(result: "Closed") -> None:
+def show_closed(result: "Closed") -> None:
+    """Say what closing a wave did."""
+    from seqbatch.campaign.deciding.proposal_words import proposal_text
     from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
     from seqbatch.campaign.views.words import absences, metrics_table, violations
 
@@ -387,6 +395,8 @@ def _show_closed(result: "Closed") -> None:
         say(look_text(result.stopping))
     if result.inflated is not None:
         say(inflation_text(result.inflated))
+    if result.proposal is not None:
+        say(proposal_text(result.proposal, result.unit))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")

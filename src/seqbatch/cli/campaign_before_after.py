@@ -1,4 +1,4 @@
-"""The commands before and after a campaign: try it out, and delete it."""
+"""The commands around a campaign: try it out, plan its waves anew, and delete it."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +23,7 @@ from seqbatch.cli.console import (
     say_read_as,
     spoken,
 )
-from seqbatch.cli.next_step import STORE, command
+from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import counted
 
 __all__ = ["app"]
@@ -67,7 +67,10 @@ def validate(
                 existing.close()
     then = None
     if found.sound and found.prepared is not None:
-        words = ("status", found.prepared.now.name) if found.exists else ("create", str(spec))
+        now = found.prepared.now
+        words = ["status", now.name] if found.exists else ["create", str(spec)]
+        if now.masked and not found.exists:
+            words += ["--key", f"{now.name}.key"]
         then = command(*words, store=store)
     if as_json:
         dump({**_plain(found), "next": then})
@@ -136,6 +139,42 @@ def _show(found: "Validated", units: str | None) -> None:
         complain(f"not checked: {line}.")
     if found.sound:
         say("Nothing is wrong. Nothing was written.")
+
+
+@app.command()
+def replan(
+    name: Name,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Make the proposed sizes the campaign's.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option(help="Why; what the proposal rests on, where left out.")
+    ] = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Show the sizes that closing the last wave proposed; --adopt makes them the campaign's.
+
+    Example: seqbatch campaign replan spring --adopt
+    """
+    with opened(name, store, who, as_json) as campaign:
+        found = campaign.replan(adopt=adopt, reason=reason)
+        now = campaign.situation()
+        then = next_command(campaign, store)
+    if as_json:
+        shown = None if found is None else found.plain()
+        dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
+        return
+    from seqbatch.campaign.deciding.proposal_words import proposal_text, why_none
+
+    said = f"No proposal. {why_none(now)}"
+    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    if adopt:
+        say(f"Adopted (event {now.sequence}).")
+    elif found is not None and found.changes:
+        say(f"To adopt it: {command('replan', name, '--adopt', store=store)}")
+    say_next(then)
 
 
 @app.command()

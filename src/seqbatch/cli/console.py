@@ -203,6 +203,26 @@ def waiting(doing: str) -> Iterator[None]:
 
 
 @contextmanager
+def advancing(doing: str) -> Iterator[Callable[[float], None]]:
+    """Show on a terminal how much is done of what takes longer than a second; else nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"))
+    bar = Progress(*columns, console=errors, transient=True)
+    task = bar.add_task(escape(visible(doing)), total=1.0)
+    timer = Timer(1.0, bar.start)
+    if errors.is_terminal:
+        timer.start()
+    try:
+        yield lambda share: bar.update(task, completed=share)
+    finally:
+        timer.cancel()
+        if timer.ident is not None:
+            timer.join()
+        # A bar that was never started would leave an empty line when stopped.
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
     """Show what is being done and how many rows of it are, on a terminal; elsewhere nothing."""
     columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))

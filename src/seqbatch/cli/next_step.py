@@ -42,6 +42,8 @@ def _words(campaign: "Campaign") -> list[str]:
         words.append(now.listed if _fits(now.listed, now) else "YOUR-UNITS.csv")
         words += [] if now.left is None else ["--draw"]
         words += ["--out", _new_file("assignments", now.wave)]
+    elif step == "sql":
+        words += ["--units", "YOUR_TABLE"]
     elif step == "record":
         words.append(f"YOUR-OUTCOMES-{now.wave}.csv")
     elif step == "report":

@@ -5,6 +5,7 @@ Public files are looked for where ``SEQBATCH_DATA`` says; see :mod:`seqbatch.dat
 
 from seqbatch.datasets.avazu import avazu, avazu_chunks
 from seqbatch.datasets.covertype import covertype
+from seqbatch.datasets.device_avazu import DeviceAvazu
 from seqbatch.datasets.files import DamagedDatasetError, MissingDatasetError
 from seqbatch.datasets.hashed import HashedRows, fit_theta
 from seqbatch.datasets.hillstrom import hillstrom
@@ -16,6 +17,7 @@ from seqbatch.datasets.tables import features_table, labelled_table, table_colum
 
 __all__ = [
     "DamagedDatasetError",
+    "DeviceAvazu",
     "HashedRows",
     "Labelled",
     "LoggedExperiment",

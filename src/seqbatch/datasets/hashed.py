@@ -7,14 +7,16 @@ is the sum over its columns, times 1/sqrt(d).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import murmurhash3_32
 
 from seqbatch.core import Statistics, arguments, kernels, least_squares
-from seqbatch.core.arrays import Bytes, Floats, Integers
+from seqbatch.core.arrays import Array, Bytes, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.simulation.device.pools import chunks, signed_counts
 
 Codes = Bytes
 
@@ -86,6 +88,19 @@ class HashedRows:
         return len(self.click)
 
     @property
+    def scale(self) -> float:
+        """The factor 1/sqrt(d) of every vector."""
+        return float(1.0 / np.sqrt(self.dim))
+
+    def counts(self, place: Any) -> Array:
+        """Return the sums of signs of all rows, as int8 on a device."""
+        xp = place.xp
+        result = xp.empty((len(self), self.dim), dtype=xp.int8, device=place.device)
+        for part in chunks(len(self)):
+            result[part] = signed_counts(place.array(self.codes[part]), self.dim, xp)
+        return result
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory the rows take."""
         return int(self.codes.nbytes + self.click.nbytes)
@@ -93,7 +108,7 @@ class HashedRows:
     def dense(self, indices: ArrayLike | slice) -> Floats:
         """Return the vectors of these rows, shape (*indices.shape, d)."""
         vectors = self.sums(indices)
-        vectors *= 1.0 / np.sqrt(self.dim)
+        vectors *= self.scale
         return vectors
 
     def sums(self, indices: ArrayLike | slice) -> Floats:
@@ -158,11 +173,17 @@ def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> Floats:
         gram += sums.T @ sums
         moment += part @ sums
         squares += float(part @ part)
+    return theta_of(gram, moment, squares, len(rows))
+
+
+def theta_of(gram: Floats, moment: Floats, squares: float, rows: int) -> Floats:
+    """Return the parameter, from sums over the vectors before the factor 1/sqrt(d)."""
+    dim = len(moment)
     statistics = Statistics(
-        gram=gram[None] / rows.dim,
-        moment=moment[None] / np.sqrt(rows.dim),
+        gram=gram[None] / dim,
+        moment=moment[None] / np.sqrt(dim),
         squares=np.array([squares]),
-        count=np.array([len(rows)]),
+        count=np.array([rows]),
     )
     theta: Floats = least_squares(statistics).theta[0]
     return theta

@@ -9,16 +9,17 @@ Rows are exchangeable: `hour` is drawn like any column, where the real file is s
 that the first n rows are a fair sample for every n.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
-from numpy.random import Generator, SeedSequence
+from numpy.random import SeedSequence
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Array, Floats, Integers, namespace
 from seqbatch.datasets.avazu import COLUMNS, FEATURES
 from seqbatch.datasets.hashed import DIM, Codes, HashedRows, dimension, hash_codes
 from seqbatch.environments.base import branch, generator
@@ -30,7 +31,14 @@ _EFFECTS, _ROWS = 0, 1
 _NOT_HASHED = 255
 _INTERCEPT = -1.7
 
-Categories = dict[str, Integers]
+Categories = dict[str, Array]
+
+
+class Uniforms(Protocol):
+    """What rows are drawn from: NumPy's generator, or a device's numbers."""
+
+    def random(self, size: tuple[int, ...], /) -> Any:
+        """Draw uniformly from [0, 1)."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,18 @@ class Column:
     of: str | None = None
     effect: float = 0.0
 
-    def draw(self, random: Generator, rows: int) -> Integers:
+    def draw(self, random: Uniforms, rows: int) -> Array:
         """Draw categories by inverting a continuous power law on [1, levels + 1)."""
         power = 1.0 - self.exponent
         reach = (self.levels + 1.0) ** power - 1.0
-        ranks = (1.0 + reach * random.random(rows)) ** (1.0 / power)
+        ranks = (1.0 + reach * random.random((rows,))) ** (1.0 / power)
+        xp = namespace(ranks)
         # Rounding may carry a draw just past either end.
-        result: Integers = np.clip(ranks.astype(np.int64) - 1, 0, self.levels - 1)
-        return result
+        return xp.clip(xp.astype(ranks, xp.int64) - 1, 0, self.levels - 1)
 
 
-_SPECIFICATION = {
+#: The columns that are hashed, by name.
+SPECIFICATION = {
     "hour": Column(240, 0.2, first=0, effect=0.1),
     "C1": Column(7, 3.0, first=1001),
     "banner_pos": Column(7, 2.0, first=0, effect=0.2),
@@ -94,16 +103,21 @@ _SPECIFICATION = {
 }
 
 
-def _texts(name: str, categories: Integers) -> list[str]:
+def texts(name: str, categories: Integers) -> list[str]:
     """Return categories as the file writes them."""
-    first = _SPECIFICATION[name].first
+    first = SPECIFICATION[name].first
     if name == "hour":
         return [f"1410{21 + k // 24}{k % 24:02d}" for k in categories.tolist()]
     if first is not None:
         return [str(first + k) for k in categories.tolist()]
+    return [f"{number:08x}" for number in numbers(name, categories).tolist()]
+
+
+def numbers(name: str, categories: Array) -> Array:
+    """Return the 32-bit numbers that hexadecimal categories are written as."""
     # An odd factor makes this a bijection of 32-bit numbers: no two categories look alike.
     start = 0x85EBCA6B * (1 + FEATURES.index(name))
-    return [f"{(start + 2_654_435_761 * k) % (1 << 32):08x}" for k in categories.tolist()]
+    return (start + 2_654_435_761 * categories) % (1 << 32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +129,11 @@ class SyntheticAvazu:
     seed
         The same seed gives the same log.
 
+    Attributes
+    ----------
+    effects
+        What each category of a column adds to the logit of a click.
+
     Examples
     --------
     >>> log = SyntheticAvazu(seed=7)
@@ -124,7 +143,7 @@ class SyntheticAvazu:
     """
 
     seed: int = 0
-    _effects: dict[str, Floats] = field(init=False, repr=False)
+    effects: dict[str, Floats] = field(init=False, repr=False)
     _tables: dict[int, dict[str, Codes]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -132,10 +151,10 @@ class SyntheticAvazu:
         random = generator(branch(SeedSequence(self.seed), _EFFECTS))
         effects = {
             name: column.effect * random.standard_normal(column.levels)
-            for name, column in _SPECIFICATION.items()
+            for name, column in SPECIFICATION.items()
             if column.effect
         }
-        object.__setattr__(self, "_effects", effects)
+        object.__setattr__(self, "effects", effects)
 
     def hashed(self, rows: int, *, start: int = 0, dim: int = DIM) -> HashedRows:
         """Return rows start, start + 1, ... hashed, without writing their text.
@@ -173,7 +192,7 @@ class SyntheticAvazu:
         if dim not in self._tables:
             self._tables[dim] = {
                 name: np.full(column.levels, _NOT_HASHED, np.uint8)
-                for name, column in _SPECIFICATION.items()
+                for name, column in SPECIFICATION.items()
             }
         return self._tables[dim]
 
@@ -189,17 +208,26 @@ class SyntheticAvazu:
 
     def _block(self, index: int) -> tuple[Categories, Codes]:
         random = generator(branch(SeedSequence(self.seed), _ROWS, index))
-        categories: Categories = {}
-        logit = np.full(BLOCK, _INTERCEPT)
-        for name, column in _SPECIFICATION.items():
-            if column.of is None:
-                categories[name] = column.draw(random, BLOCK)
-            else:
-                categories[name] = categories[column.of] % column.levels
-            if column.effect:
-                logit += self._effects[name][categories[name]]
-        click = random.random(BLOCK) * (1.0 + np.exp(-logit)) < 1.0
+        categories, click = drawn(random, BLOCK, self.effects)
         return categories, click.astype(np.uint8)
+
+
+def drawn(random: Uniforms, rows: int, effects: Mapping[str, Array]) -> tuple[Categories, Array]:
+    """Draw rows: every column's categories, and whether there was a click.
+
+    `effects` are those of the categories on the logit of a click, in the library of `random`.
+    """
+    categories: Categories = {}
+    logit: Array = _INTERCEPT
+    for name, column in SPECIFICATION.items():
+        if column.of is None:
+            categories[name] = column.draw(random, rows)
+        else:
+            categories[name] = categories[column.of] % column.levels
+        if column.effect:
+            logit = logit + effects[name][categories[name]]
+    odds = 1.0 + namespace(logit).exp(-logit)
+    return categories, random.random((rows,)) * odds < 1.0
 
 
 def _frame(number: int, categories: Categories, click: Codes) -> pl.DataFrame:
@@ -210,7 +238,7 @@ def _frame(number: int, categories: Categories, click: Codes) -> pl.DataFrame:
     }
     for name in FEATURES:
         values, places = np.unique(categories[name], return_inverse=True)
-        columns[name] = pl.Series(_texts(name, values), dtype=pl.String).gather(places)
+        columns[name] = pl.Series(texts(name, values), dtype=pl.String).gather(places)
     return pl.DataFrame(columns).select(COLUMNS)
 
 
@@ -219,6 +247,6 @@ def _looked_up(name: str, table: Codes, categories: Integers, dim: int) -> Codes
     codes = table[categories]
     new = np.unique(categories[codes == _NOT_HASHED])
     if new.size:
-        table[new] = hash_codes(name, _texts(name, new), dim)
+        table[new] = hash_codes(name, texts(name, new), dim)
         codes = table[categories]
     return codes

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.random import Generator
-
-from seqbatch.core.arrays import Floats
-from seqbatch.environments.linear import LinearEnvironment
+from seqbatch.core.arrays import Array
+from seqbatch.environments.base import Random
+from seqbatch.environments.linear import LinearEnvironment, lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,15 +17,15 @@ class Ball(LinearEnvironment):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numpy.random import SeedSequence
     >>> block = Ball(dim=4, actions=2).instance(SeedSequence(1)).block(0)
     >>> bool(np.linalg.norm(block.contexts, axis=2).max() <= 1)
     True
     """
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:  # noqa: ARG002
+    def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
         """Draw a direction, and a radius of the right law."""
         values = random.standard_normal((units, self.slots, self.dim))
         radius = random.random((units, self.slots, 1)) ** (1 / self.dim)
-        inside: Floats = radius * values / np.linalg.norm(values, axis=2, keepdims=True)
-        return inside
+        return radius * values / lengths(values)

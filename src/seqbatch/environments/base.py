@@ -10,7 +10,7 @@ Within an instance every policy sees the same contexts, noise and draws: compari
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -63,6 +63,25 @@ class Block:
             means = np.where(self.eligible, means, -np.inf)
         best: Floats = means.max(axis=1)
         return best
+
+
+class Random(Protocol):
+    """What the laws of contexts draw from: NumPy's generator, or many trials' at once.
+
+    Draws for many trials have an axis of trials before the shape that was asked for.
+    """
+
+    def standard_normal(self, size: tuple[int, ...], /) -> Any:
+        """Draw from N(0, 1)."""
+
+    def random(self, size: tuple[int, ...], /) -> Any:
+        """Draw uniformly from [0, 1)."""
+
+    def uniform(self, low: float, high: float, size: tuple[int, ...], /) -> Any:
+        """Draw uniformly from [low, high)."""
+
+    def chisquare(self, df: float, size: tuple[int, ...], /) -> Any:
+        """Draw from the chi-square law."""
 
 
 @runtime_checkable

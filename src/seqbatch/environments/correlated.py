@@ -6,8 +6,9 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats
-from seqbatch.environments.linear import LinearEnvironment, random_rotation
+from seqbatch.core.arrays import Array, Floats
+from seqbatch.environments.base import Random
+from seqbatch.environments.linear import LinearEnvironment, random_rotation, turned
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -48,7 +49,7 @@ class CorrelatedGaussian(LinearEnvironment):
         values = np.linspace(self.kappa, 1.0, size) / self.dim
         return np.sqrt(values)[:, None] * random_rotation(random, size).T
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:
+    def contexts(self, random: Random, units: int, shape: Array) -> Array:
         """Draw all of a unit's contexts together."""
-        values = random.standard_normal((units, len(shape))) @ shape
-        return values.reshape(units, self.actions, self.dim)
+        values = turned(random.standard_normal((units, shape.shape[-1])), shape)
+        return values.reshape(*values.shape[:-1], self.actions, self.dim)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats
-from seqbatch.environments.linear import LinearEnvironment, random_rotation
+from seqbatch.core.arrays import Array, Floats
+from seqbatch.environments.base import Random
+from seqbatch.environments.linear import LinearEnvironment, random_rotation, turned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,6 @@ class Gaussian(LinearEnvironment):
             values = np.ones(1)
         return np.sqrt(values)[:, None] * random_rotation(random, self.dim).T
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:
+    def contexts(self, random: Random, units: int, shape: Array) -> Array:
         """Draw standard normals and give them their covariance."""
-        return random.standard_normal((units, self.slots, self.dim)) @ shape
+        return turned(random.standard_normal((units, self.slots, self.dim)), shape)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Array, Floats, namespace
 from seqbatch.environments.base import (
     BLOCK,
     PARAMETER,
@@ -69,8 +69,13 @@ class LinearEnvironment:
         """Return what the contexts of an instance have in common; the identity by default."""
         return np.eye(self.dim)
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:
-        """Return contexts (n, slots, dim)."""
+    def contexts(self, random: Any, units: int, shape: Array) -> Array:
+        """Return contexts (n, slots, dim).
+
+        `random` is NumPy's generator. For the laws of this package it may also be one that draws
+        for many trials (:class:`~seqbatch.environments.base.Random`): contexts and shape then have
+        an axis of trials in front.
+        """
         raise NotImplementedError
 
 
@@ -102,6 +107,21 @@ class LinearInstance:
             noise=self.environment.noise * random.standard_normal(BLOCK),
             draws=block_draws(self.seed, index, BLOCK),
         )
+
+
+def turned(values: Array, shape: Array) -> Array:
+    """Return values @ shape: every vector of a trial by the trial's own shape."""
+    if shape.ndim == 2:
+        return values @ shape
+    # One product a trial: broadcasting would make one of every unit.
+    flat = values.reshape(shape.shape[0], -1, shape.shape[-1])
+    return (flat @ shape).reshape(values.shape)
+
+
+def lengths(values: Array) -> Array:
+    """Return the length of every vector, with the vectors' axis kept."""
+    xp = namespace(values)
+    return xp.sqrt(xp.sum(values * values, axis=-1, keepdims=True))
 
 
 def random_rotation(random: Generator, dim: int) -> Floats:

@@ -1,14 +1,14 @@
 """Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Layout, arguments
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Array, Floats, Integers
 from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator
 
 
@@ -24,6 +24,18 @@ class Rows(Protocol):
 
     def dense(self, indices: Integers) -> Floats:
         """Return the rows at `indices`, of any shape, with their length as the last axis."""
+
+
+@runtime_checkable
+class CountedRows(Rows, Protocol):
+    """Rows of small whole numbers, times one scale: a device holds them in a byte each."""
+
+    @property
+    def scale(self) -> float:
+        """What the whole numbers are multiplied by."""
+
+    def counts(self, place: Any) -> Array:
+        """Return the whole numbers of all rows, as int8 where `place` says, shape (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,11 @@ class FeaturePool:
     def dim(self) -> int:
         """The length of a row."""
         return self._parts[0].dim
+
+    @property
+    def pool(self) -> Rows:
+        """The rows, in the form in which they are kept."""
+        return self._parts[0]
 
     def instance(self, seed: SeedSequence) -> "PoolInstance":
         """Return draws from the pool."""

@@ -1,12 +1,11 @@
 """Heavy-tailed contexts: multivariate Student t (Section 6.2)."""
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.random import Generator
-
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Array, namespace
+from seqbatch.environments.base import Random
 from seqbatch.environments.linear import LinearEnvironment
 
 
@@ -34,10 +33,9 @@ class StudentT(LinearEnvironment):
         super().__post_init__()
         arguments.number("freedom", self.freedom, above=2)
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:  # noqa: ARG002
+    def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
         """Draw normals over the root of a chi-square mean, one for each vector."""
         values = random.standard_normal((units, self.slots, self.dim))
         squares = random.chisquare(self.freedom, (units, self.slots, 1)) / self.freedom
-        scale = np.sqrt((self.freedom - 2) / self.freedom / self.dim)
-        scaled: Floats = scale * values / np.sqrt(squares)
-        return scaled
+        scale = math.sqrt((self.freedom - 2) / self.freedom / self.dim)
+        return scale * values / namespace(squares).sqrt(squares)

@@ -1,11 +1,10 @@
 """Contexts uniform on a cube (Section 6.2)."""
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.random import Generator
-
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Array
+from seqbatch.environments.base import Random
 from seqbatch.environments.linear import LinearEnvironment
 
 
@@ -21,8 +20,6 @@ class Uniform(LinearEnvironment):
     True
     """
 
-    def contexts(self, random: Generator, units: int, shape: Floats) -> Floats:  # noqa: ARG002
+    def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
         """Draw from the cube."""
-        size = (units, self.slots, self.dim)
-        values: Floats = random.uniform(-1.0, 1.0, size) / np.sqrt(self.dim)
-        return values
+        return random.uniform(-1.0, 1.0, (units, self.slots, self.dim)) / math.sqrt(self.dim)

@@ -28,11 +28,12 @@ from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.naive import naive_lift
 from seqbatch.inference.next_rule import NextRule, judge_next_rule
 from seqbatch.inference.partitions import Declared, Eligible, Split
-from seqbatch.inference.planned_precision import detectable_lift, planned_error
+from seqbatch.inference.planned_precision import detectable_lift, planned_error, planned_path
 from seqbatch.inference.pooling import Pooled, pool, pool_by_size
 from seqbatch.inference.rows import Rows
 from seqbatch.inference.segments import Segments, within_segments
 from seqbatch.inference.shares import PlanOfShares, plan_of_shares, share_when_assigned
+from seqbatch.inference.stopping_chances import chances_to_stop
 from seqbatch.inference.summary import WaveSummary, summarise
 from seqbatch.inference.wave_estimate import WaveEstimate, estimate_wave
 
@@ -63,6 +64,7 @@ __all__ = [
     "anytime",
     "batched_least_squares",
     "boundaries",
+    "chances_to_stop",
     "detectable_lift",
     "drift",
     "dunnett_critical",
@@ -80,6 +82,7 @@ __all__ = [
     "open_bandit_feedback",
     "plan_of_shares",
     "planned_error",
+    "planned_path",
     "pool",
     "pool_by_size",
     "run_value",

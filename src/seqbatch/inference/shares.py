@@ -62,10 +62,11 @@ def plan_of_shares(
     randomised: float,
     floor: float,
     policy: str = "greedy",
+    uniform: int = 1,
 ) -> PlanOfShares:
     """Fix each wave's share of the variance, before the first outcome.
 
-    D_1 = K, as the first wave is random; later waves D_m = (1/K)/high + (1 - 1/K)/low, with
+    D_1 = K, as the first wave is uniform; later waves D_m = (1/K)/high + (1 - 1/K)/low, with
     low = h/K + (1-h) f and high = 1 - (K-1) low; under Thompson sampling the geometric mean of
     both. share_m = (n_m/D_m) / sum_j (n_j/D_j).
 
@@ -81,6 +82,8 @@ def plan_of_shares(
         f, the least probability of an action among the others.
     policy
         ``"greedy"`` for whatever prefers one action to all others, ``"thompson"``.
+    uniform
+        How many waves are assigned uniformly at random before any outcome is known.
 
     Examples
     --------
@@ -93,18 +96,19 @@ def plan_of_shares(
     f = arguments.number("floor", floor, at_least=0, at_most=1 / K)
     arguments.choice("policy", policy, POLICIES)
     units = tuple(arguments.integer("sizes", size) for size in sizes)
+    blind = min(arguments.integer("uniform", uniform), len(units))
     low = h / K + (1 - h) * f
-    if low <= 0 and len(units) > 1:
+    if low <= 0 and len(units) > blind:
         raise InvalidArgumentError(
             "randomised",
             "above 0 where floor is 0",
             h,
             "Without either, actions that are not preferred teach nothing after the first wave.",
         )
-    costs = [float(K)]
-    if len(units) > 1:
+    costs = [float(K)] * blind
+    if len(units) > blind:
         later = (1 / K) / (1 - (K - 1) * low) + (1 - 1 / K) / low
-        costs += [later if policy == "greedy" else sqrt(later * K)] * (len(units) - 1)
+        costs += [later if policy == "greedy" else sqrt(later * K)] * (len(units) - blind)
     information = [size / cost for size, cost in zip(units, costs, strict=True)]
     total = sum(information)
     return PlanOfShares(

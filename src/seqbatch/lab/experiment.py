@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab.claims import Claim, claims_page
 from seqbatch.pictures import save
 from seqbatch.simulation import Progress
@@ -12,6 +13,10 @@ from seqbatch.simulation import Progress
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
+
+
+#: The experiments whose trials can run side by side on a device.
+ON_DEVICES = ("fig2", "fig3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +33,9 @@ class Options:
         A small version that shows the shape of things.
     jobs
         How many processes.
+    device
+        Where to run the trials side by side, or None for the processor alone; see
+        :func:`seqbatch.simulation.sweep`.
     report
         Called with the progress.
     """
@@ -36,6 +44,7 @@ class Options:
     trials: int | None = None
     quick: bool = False
     jobs: int = 1
+    device: str | None = None
     report: Callable[[Progress], None] = lambda _: None
 
 
@@ -65,15 +74,22 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
 
     An interrupted run goes on where it stopped.
     """
+    if options.device is not None and experiment.name not in ON_DEVICES:
+        raise InvalidArgumentError(
+            "device",
+            f"left out but for {' and '.join(ON_DEVICES)}",
+            f"{options.device!r} with {experiment.name}",
+        )
     folder = options.out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     table = experiment.run(
         Options(
-            # Apart, so that a quick look and the full run do not stand in each other's way.
-            out=folder / ("run-quick" if options.quick else "run"),
+            # Apart, so that a quick look, a device's and the full run do not meet.
+            out=folder / _run_folder(options),
             trials=options.trials,
             quick=options.quick,
             jobs=options.jobs,
+            device=options.device,
             report=options.report,
         )
     )
@@ -91,7 +107,13 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     return [*files, page]
 
 
+def _run_folder(options: Options) -> str:
+    parts = ["run", *(["quick"] if options.quick else []), *filter(None, [options.device])]
+    return "-".join(parts)
+
+
 def _command(experiment: Experiment, options: Options) -> str:
     chosen = ["--quick"] if options.quick else []
     chosen += [f"--trials {options.trials}"] if options.trials else []
+    chosen += [f"--device {options.device}"] if options.device else []
     return " ".join(["seqbatch reproduce", experiment.name, *chosen])

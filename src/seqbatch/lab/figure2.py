@@ -54,6 +54,7 @@ def planned(horizons: Sequence[int], batches: int) -> PlannedGrids:
             dim=DIM,
             kappa=kappa,
             effect=expected_maximum(ACTIONS) * float(length),
+            effect_spread=1,
             batches=batches,
             max_batches=batches,
         )
@@ -103,7 +104,8 @@ class Figure2:
             trials=trials,
             out=options.out,
             seed=2,
-            method="direct",
+            method="direct" if options.device is None else "device",
+            device=options.device,
             jobs=options.jobs,
             report=options.report,
         )

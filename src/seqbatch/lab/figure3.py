@@ -9,6 +9,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.core import Layout
 from seqbatch.datasets import (
+    DeviceAvazu,
     MissingDatasetError,
     SyntheticAvazu,
     avazu,
@@ -48,7 +49,10 @@ def _source() -> str:
 
 
 @cache
-def _environment(rows: int, source: str) -> FeaturePool:
+def _environment(rows: int, source: str, device: str | None) -> FeaturePool:
+    if device is not None and source == GENERATED:
+        drawn = DeviceAvazu(rows=rows, device=device)
+        return FeaturePool(rows=drawn, theta=drawn.theta, actions=2, noise=NOISE)
     pool = avazu(rows=rows) if source == FILE else SyntheticAvazu(seed=0).hashed(rows)
     return FeaturePool(rows=pool, theta=fit_theta(pool), actions=2, noise=NOISE)
 
@@ -63,10 +67,13 @@ class AvazuPool:
         How many rows the pool has.
     source
         The file, or generated rows: part of what the run is.
+    device
+        Where rows are generated, if not on the host.
     """
 
     rows: int
     source: str
+    device: str | None = None
 
     actions: ClassVar[int] = 2
     dim: ClassVar[int] = DIM
@@ -75,7 +82,7 @@ class AvazuPool:
 
     def instance(self, seed: SeedSequence) -> Instance:
         """Draw from the pool with this seed."""
-        return _environment(self.rows, self.source).instance(seed)
+        return _environment(self.rows, self.source, self.device).instance(seed)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class Figure3:
         import polars as pl
 
         source = _source()
-        pool = AvazuPool(QUICK_POOL if options.quick else POOL, source)
+        pool = AvazuPool(QUICK_POOL if options.quick else POOL, source, options.device)
         return sweep(
             environments={source: pool},
             lines=self.lines(),
@@ -111,6 +118,7 @@ class Figure3:
             out=options.out,
             seed=3,
             learn_last=False,
+            device=options.device,
             jobs=options.jobs,
             report=options.report,
         ).with_columns(pool=pl.lit(pool.rows))

@@ -1,7 +1,21 @@
 """How many batches, how large, at what cost: the first question of every experiment."""
 
+from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan
 from seqbatch.planning.result import Candidate, Plan, Row, Sensitivity
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trade import Trade, TradePoint
 
-__all__ = ["Candidate", "Plan", "Row", "Sample", "Sensitivity", "plan", "replan"]
+__all__ = [
+    "Candidate",
+    "Detection",
+    "Plan",
+    "PlannedLook",
+    "Row",
+    "Sample",
+    "Sensitivity",
+    "Trade",
+    "TradePoint",
+    "plan",
+    "replan",
+]

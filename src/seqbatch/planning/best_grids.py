@@ -1,30 +1,89 @@
-"""The best grid of each number of batches: tuned, unless the paper's is better."""
+"""The best grid of each number of batches: tuned, unless the paper's is better.
+
+Where the effect is not certain, a grid is judged by its regret relative to that of the best grid
+for each effect, on average over their law. Expected regret itself would be decided by the effects
+under which most can be lost, and leave the others to chance.
+"""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from seqbatch import grids
-from seqbatch.planning.grid_search import family, tune
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.grid_search import TYPICAL_BEND, family, tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.request import Request
 
+#: A grid that costs more than this times the tuned one's in the trials for tuning is not judged.
+CLOSE = 1.02
+#: How many grids show what the best one for each effect would cost.
+SCANNED = 5
 
-def best_grids(request: Request) -> dict[int, Sizes]:
-    """Return the grid of each number of batches: tuned, unless the paper's is better."""
+#: What a grid is judged by, given what each scenario adds to its regret.
+Weighing = Callable[[Floats], float]
+
+
+def best_grids(
+    request: Request, progress: Callable[[int], None] = lambda _: None
+) -> dict[int, Sizes]:
+    """Return the grid of each number of batches: tuned, unless the paper's is better.
+
+    `progress` is called with the number of grids found.
+    """
     found: dict[int, Sizes] = {}
     start = None
     for number in request.numbers:
         options = paper_grids(request, number)
+        weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
-            sizes, start = tuned(request, number, start)
-            options = [sizes, *options]
+            weigh = weighing(request, number, start)
+            sizes, start = tuned(request, number, weigh, start)
             # One more batch must never look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
-        # Judged on other trials than it was tuned on; there the paper's must not be better.
-        found[number] = min(options, key=lambda sizes: request.judged(sizes).total(sizes)[0])
+            options = [sizes, *_close(request, sizes, options, weigh)]
+        found[number] = _judged_best(request, options, weigh)
+        progress(len(found))
     return found
+
+
+def _judged_best(request: Request, options: list[Sizes], weigh: Weighing) -> Sizes:
+    """Return the best grid on other trials than it was tuned on."""
+    if len(options) == 1:
+        return options[0]
+    return min(options, key=lambda sizes: weigh(request.judged(sizes).by_scenario(sizes)))
+
+
+def _close(request: Request, sizes: Sizes, options: list[Sizes], weigh: Weighing) -> list[Sizes]:
+    """Return the options that may turn out better than a tuned grid; the others are not."""
+    limit = CLOSE * weigh(request.tried(sizes))
+    return [one for one in options if one != sizes and weigh(request.tried(one)) <= limit]
+
+
+def _expected(regrets: Floats) -> float:
+    return float(regrets.sum())
+
+
+def weighing(request: Request, number: int, start: tuple[float, float] | None) -> Weighing:
+    """Return what grids of this number of batches are judged by.
+
+    That is expected regret where the scenario is certain or was learned from outcomes, else the
+    mean over the scenarios of regret relative to the least that was found for each.
+    """
+    limits, weights = request.limits, np.array(request.model.weights)
+    if len(weights) == 1 or request.model.past is not None:
+        return _expected
+    bend = TYPICAL_BEND if start is None else math.exp(start[1])
+    firsts = np.geomspace(min(request.least_first, limits.units / 2), limits.units / 2, SCANNED)
+    scanned = [
+        limits.fit(family(first, bend, units=limits.units, batches=number, seen=limits.seen))
+        for first in firsts.tolist()
+    ]
+    least = np.min([request.tried(sizes) for sizes in scanned], axis=0)
+    least = np.maximum(least, 1e-12 * least.max())
+    return lambda regrets: float(weights @ (regrets / least))
 
 
 def _split(limits: Limits, sizes: Sizes) -> Sizes:
@@ -37,11 +96,11 @@ def _split(limits: Limits, sizes: Sizes) -> Sizes:
 
 
 def tuned(
-    request: Request, number: int, start: tuple[float, float] | None
+    request: Request, number: int, weigh: Weighing, start: tuple[float, float] | None
 ) -> tuple[Sizes, tuple[float, float]]:
-    """Return the grid of least regret in the tuning trials, and where the search found it."""
+    """Return the grid that weighs least in the tuning trials, and where the search found it."""
     return tune(
-        lambda wanted: request.tuning.rates(wanted).total(wanted)[0],
+        lambda wanted: weigh(request.tried(wanted)),
         request.limits,
         number,
         least=request.least_first,

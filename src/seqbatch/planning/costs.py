@@ -1,139 +1,60 @@
 """What grids cost on a model: the rows of a stochastic plan's table."""
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import paper_grids, tuned
+from seqbatch.planning.best_grids import paper_grids, tuned, weighing
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Row, Sensitivity
-from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 
 #: Wrong guesses of the effect that the sensitivity table tries.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-#: Between the updates that stand for "after every unit", units grow by this factor.
-ONLINE_STEP = 1.5
 
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
     """Return what a grid costs."""
-    rates = request.judged(sizes)
-    regret, error = rates.total(sizes)
+    totals = request.judged(sizes).totals(sizes)
+    regret, error = totals.mean()
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
         batches=len(sizes),
         sizes=sizes,
         regret=regret,
         error=error,
+        median=totals.median(),
         of_online=regret / online if online > 0 else math.nan,
-        earned=_earned(request, regret),
-        best_share=rates.best_units(sizes) / sum(sizes),
+        earned=earned(request, regret),
+        best_share=totals.best_units() / sum(sizes),
         # Where nothing can be learned, the regret's own noise would let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
-        rate=_rate(request, len(sizes)),
+        rate=rate(request, len(sizes)),
         total_cost=cost,
     )
 
 
-def online_row(request: Request, found: Iterable[Sizes]) -> Row:
-    """Return what new estimates after every unit would cost, after the best uniform start.
-
-    The first batches of the best grids are tried as starts, too. Outcomes are known at once. Who
-    may estimate after every unit may also do so in batches: never worse than the best of them.
-    """
-    batched = list(found)
-    sizes = min(
-        _online_grids(request, [sizes[0] for sizes in batched]),
-        key=lambda one: _smooth(request, request.tuning, one)[0],
-    )
-    regret, error, best = min(
-        _smooth(request, request.judging, sizes),
-        *(_as_batches(request, one) for one in batched),
-    )
-    return Row(
-        batches=None,
-        sizes=(),
-        regret=regret,
-        error=error,
-        of_online=1.0,
-        earned=_earned(request, regret),
-        best_share=best / request.limits.units,
-        lower_bound=math.nan,
-        rate=_rate(request, None),
-        total_cost=math.nan,
-    )
-
-
-def _as_batches(request: Request, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions of a grid."""
-    rates = request.judged(sizes)
-    return *rates.total(sizes), rates.best_units(sizes)
-
-
-def _online_grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
-    """Return uniform starts of several lengths, each with batches that grow by one factor."""
-    limits, least = request.limits, request.least_first
-    if limits.seen:
-        starts = [max(1, round(limits.seen * (ONLINE_STEP - 1)))]
-    else:
-        longest = max(least, limits.units // 4)
-        starts = [round(float(first)) for first in np.geomspace(least, longest, 4)]
-        starts += [first for first in set(firsts) if first < limits.units]
-    made = []
-    for first in dict.fromkeys(min(start, limits.units) for start in starts):
-        ends = [first]
-        while ends[-1] < limits.units:
-            grown = math.ceil((limits.seen + ends[-1]) * ONLINE_STEP) - limits.seen
-            ends.append(min(grown, limits.units))
-        # One unit more, for the cost of the last one.
-        made.append(tuple(int(size) for size in np.diff([0, *ends, ends[-1] + 1])))
-    return made
-
-
-def _smooth(request: Request, trials: Trials, sizes: Sizes) -> tuple[float, float, float]:
-    """Return regret, its error and the number of best actions, with estimates always up to date.
-
-    The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
-    units in between; the trapezoid rule adds it up.
-    """
-    rates = replace(trials, conduct=replace(trials.conduct, delay=0)).rates(sizes)
-    starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
-    # The uniform start costs the same for every unit and stays out of the trapezoids.
-    uniform = 0 if request.limits.seen else 1
-    steps = np.diff(np.log(starts[uniform:]))
-
-    def added(unit: Floats) -> Floats:
-        value = unit[:, uniform:] * starts[uniform:]
-        after: Floats = ((value[:, 1:] + value[:, :-1]) / 2 * steps).sum(axis=1)
-        return after + uniform * unit[:, 0] * sizes[0]
-
-    chance = float(added(rates.blind[None])[0])
-    regret, error = rates.mean(added(rates.regret), chance=chance)
-    missed = float(rates.weight @ added(1 - rates.best) / rates.weight.sum())
-    return regret, error, request.limits.units - missed
-
-
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
     """Return what the grid costs for other true effects, beside the best grid for each."""
+    noises = sorted({noise for _, noise in request.model.scenarios})
     made = []
     for factor in FACTORS:
-        scenarios = tuple((factor * effect, noise) for effect, noise in request.model.scenarios)
-        other = replace(request, model=replace(request.model, scenarios=scenarios))
+        # The guesses times the factor, for certain.
+        truth = tuple((factor * guess, noise) for guess in request.law.guesses for noise in noises)
+        other = replace(request, model=replace(request.model, scenarios=truth, weights=()))
         # The same seed, hence the same draws: costs differ by the effect alone.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
-        if len(sizes) > 1 and factor != 1:
+        if len(sizes) > 1:
             # The larger the effect, the sooner it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
-            found, _ = tuned(other, len(sizes), near)
+            found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
             best = min(best, other.judged(found).total(found)[0])
         made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(made)
@@ -153,7 +74,8 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     units = np.array(sizes, dtype=np.float64)
     blind = model.conduct.blind(len(sizes))
     chosen = (1 - blind) * units
-    return model.effect * float(blind @ units) + _least_chosen(request, sizes, chosen)
+    by_chance = request.possible / request.limits.units * float(blind @ units)
+    return by_chance + _least_chosen(request, sizes, chosen)
 
 
 def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
@@ -168,9 +90,10 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
         # Simulated, so that two standard errors are left for chance.
-        error = float(totals.std(ddof=1)) / math.sqrt(len(totals))
+        spread = totals.reshape(-1, len(request.judging.strata)).std(axis=0, ddof=1)
+        error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
-    if model.dim < 2:
+    if model.dim < 2 or model.conduct.restricted:
         return 0.0
     bounds = [
         noise
@@ -183,10 +106,10 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         )
         for e, noise in model.scenarios
     ]
-    return float(np.mean(bounds))
+    return model.mean(bounds)
 
 
-def _rate(request: Request, batches: int | None) -> float:
+def rate(request: Request, batches: int | None) -> float:
     """Return the theorem's rate; online counts as one batch per unit."""
     model, limits = request.model, request.limits
     if limits.seen:
@@ -200,6 +123,6 @@ def _rate(request: Request, batches: int | None) -> float:
     )
 
 
-def _earned(request: Request, regret: float) -> float:
+def earned(request: Request, regret: float) -> float:
     """Return the share of the possible gain that is earned; NaN where there is none."""
     return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan

@@ -100,7 +100,7 @@ def tune(
     for rounds in range(2 if batches > 2 else 1):
         reach = width / (1 + rounds)
         bounds = max(low, first - reach), min(high, first + reach)
-        first = _golden(partial(value, log_bend=bend), *bounds, steps=6)
+        first = _golden(partial(value, log_bend=bend), *bounds, steps=6 - 2 * rounds)
         if batches > 2:
             # From ends that crowd at the last unit to some beyond the geometric grid's spacing.
             bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)

@@ -37,6 +37,7 @@ def guarantee(request: Request, batches: int | None) -> Row:
         sizes=sizes,
         regret=math.nan,
         error=math.nan,
+        median=math.nan,
         of_online=promised / promises.of(1),
         earned=math.nan,
         best_share=math.nan,

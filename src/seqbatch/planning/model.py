@@ -6,6 +6,8 @@ units and parameters. Before anything is known a control is like a random action
 number is the gain over control.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
@@ -16,17 +18,21 @@ from numpy.random import Generator, SeedSequence
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Past
 from seqbatch.planning.trials.near_ties import with_near_ties
+from seqbatch.planning.trials.posterior import parameters_given
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
 #: Places in the seed tree that the ensembles do not use.
-PARAMETERS, TIES = 10, 14
+PARAMETERS, TIES, COMMON = 10, 14, 19
+#: A scenario has a stratum of trials for each of so many parts of the probability.
+LIKELY = 8
 #: Where rows are given: points for each parameter, and at most.
 POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
 
@@ -45,7 +51,9 @@ class Model:
     dim
         The length of one parameter vector: d, or 1 + p.
     scenarios
-        Pairs of effect and noise, all equally plausible.
+        Pairs of effect and noise.
+    weights
+        How likely each scenario is; they add up to 1. The default is equally likely ones.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
@@ -61,53 +69,117 @@ class Model:
     actions: int
     dim: int
     scenarios: tuple[tuple[float, float], ...]
+    weights: tuple[float, ...] = ()
     kappa: float = 1.0
     rows: Floats | None = None
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
 
+    def __post_init__(self) -> None:
+        """Give every scenario a weight."""
+        number = len(self.scenarios)
+        object.__setattr__(self, "weights", self.weights or (1 / number,) * number)
+        fits = len(self.weights) == number and min(self.weights) > 0
+        if not fits or not math.isclose(sum(self.weights), 1.0):
+            raise InvalidArgumentError(
+                "weights", f"one above 0 for each of {number} scenarios, 1 together", self.weights
+            )
+
     @property
     def effect(self) -> float:
         """The mean effect over the scenarios."""
-        return float(np.mean([effect for effect, _ in self.scenarios]))
+        return self.mean([effect for effect, _ in self.scenarios])
+
+    def mean(self, values: Sequence[float]) -> float:
+        """Return the mean over the scenarios of one value for each."""
+        return float(np.dot(self.weights, values))
 
     def spread(self, effect: float) -> float:
         """Return s, the standard deviation of every coordinate, for a mean gain of `effect`."""
         length = _mean_length(self.dim, constant=self.layout == "block")
         return effect / (theory.expected_maximum(self.actions) * length)
 
-    def ensemble(self, trials: int, *, seed: int, points: int = 512) -> Trials:
-        """Return trials whose parameters are drawn from the law, scenario by scenario."""
+    def ensemble(
+        self, trials: int, *, seed: int, points: int = 512, draws: Draws | None = None
+    ) -> Trials:
+        """Return trials whose parameters are drawn from the law, scenario by scenario.
+
+        Every stratum has as many trials, at least two; `trials` is rounded up accordingly. The
+        seed's own draws may be given, so that they need not be drawn again.
+        """
+        strata = self.strata
+        trials = len(strata) * max(2, -(-trials // len(strata)))
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
+        draws = draws or Draws(place)
         made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(
-                theta[:, 0], self.actions, noise, Draws(place), self.past, self.conduct
-            )
+                theta[:, 0], self.actions, noise, draws, self.past, self.conduct,
+                weight=weight, strata=strata,
+            )  # fmt: skip
         else:
             # Without features all points are one.
             used = points if self.dim > 1 else 1
             if self.rows is not None:
                 used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
             made = BlockEnsemble(
-                theta, noise, Draws(place), used, self.past, self.conduct, rows=self.rows
-            )
-        if self.past is not None:
-            return made
-        # The trials' gain, which grows with the parameters, becomes the stated one exactly.
-        gain = float((weight * made.rates([1]).uniform).mean())
-        scale = self.effect / gain
-        scaled = replace(made, theta=made.theta * scale, gain=self.effect, weight=weight)
-        return replace(scaled, scale=scale) if isinstance(scaled, BlockEnsemble) else scaled
+                theta, noise, draws, used, self.past, self.conduct,
+                weight=weight, rows=self.rows, strata=strata,
+            )  # fmt: skip
+        return made if self.past is not None else self._scaled(made)
+
+    def _scaled(self, made: Trials) -> Trials:
+        """Make the trials' gain, which grows with the parameters, the stated one exactly."""
+        effects = self._by_stratum([effect for effect, _ in self.scenarios])
+        free = replace(made, conduct=Conduct(actions=self.actions))
+        stated = effects * self._stratum_weights
+        scale = np.resize(stated / self._gains(free), made.trials)
+        if isinstance(made, BlockEnsemble):
+            theta = made.theta * scale[:, None, None]
+            scaled: Trials = replace(made, theta=theta, gain=stated, scale=scale)
+        else:
+            scaled = replace(made, theta=made.theta * scale[:, None], gain=stated)
+        # The effect is stated for units that may get every action; others gain less.
+        restricted = self.conduct.restricted
+        return replace(scaled, gain=self._gains(scaled)) if restricted else scaled
+
+    def _gains(self, made: Trials) -> Floats:
+        """Return what each stratum adds to what a perfect assignment gains over a random one."""
+        number = len(self.strata)
+        counted: Floats = made.weight * made.rates([1]).uniform
+        gains: Floats = counted.reshape(-1, number).mean(axis=0) / number
+        return gains
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """The scenarios of successive trials, by number: likely ones have more of them."""
+        number = max(len(self.weights), LIKELY)
+        times = [max(1, round(weight * number)) for weight in self.weights]
+        shared = math.gcd(*times)
+        return tuple(place for place, copies in enumerate(times) for _ in range(copies // shared))
+
+    @property
+    def _stratum_weights(self) -> Floats:
+        """How likely each stratum is: a scenario's weight is shared by its strata."""
+        copies = np.bincount(self.strata)
+        return self._by_stratum(np.array(self.weights) / copies)
+
+    def _by_stratum(self, values: Sequence[float] | Floats) -> Floats:
+        """Return for each stratum its scenario's value."""
+        return np.asarray(values, dtype=np.float64)[list(self.strata)]
 
     def spreads(self, trials: int) -> Floats:
         """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
-        effects = [effect for effect, _ in self.scenarios]
-        return np.array([self.spread(effects[t % len(effects)]) for t in range(trials)])
+        spreads = [self.spread(effect) for effect, _ in self.scenarios]
+        return np.resize(self._by_stratum(spreads), trials)
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
-        """Return trials to run any policy on, with normal contexts or the given rows."""
+        """Return trials to run any policy on, with normal contexts or the given rows.
+
+        Every stratum has as many; `trials` is rounded up accordingly.
+        """
+        trials = len(self.strata) * -(-trials // len(self.strata))
         theta, noise, weight = self._parameters(trials, SeedSequence(seed))
         contexts = self._features if self.layout == "block" else self._vectors
         return [
@@ -120,16 +192,18 @@ class Model:
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats, Floats]:
         """Return parameters (trials, models, dim), noise levels and weights (trials,)."""
         models = 1 if self.layout == "shared" else self.actions
-        levels = [noise for _, noise in self.scenarios]
-        noise = np.array([levels[t % len(levels)] for t in range(trials)])
+        noise = np.resize(self._by_stratum([level for _, level in self.scenarios]), trials)
         spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
-        weight = np.ones(trials)
+        # A trial counts for its stratum's probability.
+        weight = np.resize(len(self.strata) * self._stratum_weights, trials)
         if self.past is not None:
-            return _posterior(self.past, spread, noise, normals), noise, weight
+            shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
+            theta = parameters_given(self.past, self.spreads(trials), noise, normals, shared)
+            return theta, noise, weight
         if self.dim == 1:
-            drawn, weight = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
-            normals = drawn[..., None]
+            drawn, counts = with_near_ties(normals[..., 0], generator(branch(seed, TIES)))
+            normals, weight = drawn[..., None], weight * counts
         return spread * normals, noise, weight
 
     def _features(self, random: Generator, units: int) -> Floats:
@@ -141,18 +215,6 @@ class Model:
 
     def _vectors(self, random: Generator, units: int) -> Floats:
         return random.standard_normal((units, self.actions, self.dim))
-
-
-def _posterior(past: Past, spread: Floats, noise: Floats, normals: Floats) -> Floats:
-    """Draw parameters given what is known."""
-    dim = normals.shape[2]
-    level = noise[:, None, None, None]
-    precision = past.gram / level**2 + np.eye(dim) / spread[..., None] ** 2
-    mean = np.linalg.solve(precision, (past.moment / level[..., 0] ** 2)[..., None])
-    # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
-    root = np.linalg.cholesky(precision)
-    draws: Floats = mean + np.linalg.solve(np.swapaxes(root, -1, -2), normals[..., None])
-    return draws[..., 0]
 
 
 @cache

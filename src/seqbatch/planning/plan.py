@@ -5,18 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch import grids
 from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.grids import Grid
-from seqbatch.planning.best_grids import best_grids
-from seqbatch.planning.choosing import choose
-from seqbatch.planning.costs import online_row, row, sensitivity
-from seqbatch.planning.guarantee import choose_guarantee, guarantee
-from seqbatch.planning.policy_candidates import candidates, preferred, ucb
+from seqbatch.planning.answers import Report, adversarial, silent, stochastic
+from seqbatch.planning.detecting import detecting
+from seqbatch.planning.effects import law_of, several
+from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
     GridKind,
     Request,
@@ -24,12 +20,12 @@ from seqbatch.planning.request import (
     limits_of,
     model_of,
     numbers_of,
+    require_answerable,
+    require_possible,
 )
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.whitening import whitened
-from seqbatch.policies.base import LinearPolicy
 
 ContextKind = Literal["stochastic", "adversarial"]
 
@@ -43,6 +39,7 @@ def plan(
     batches: int | None = None,
     contexts: ContextKind = "stochastic",
     effect: float | Sequence[float] | None = None,
+    effect_spread: float | None = None,
     noise: float | Sequence[float] = 1.0,
     kappa: float | None = None,
     grid: GridKind = "tuned",
@@ -55,9 +52,14 @@ def plan(
     floor: float = 0.0,
     missing: float = 0.0,
     delay: int = 0,
+    eligible: Sequence[float] | None = None,
+    capacity: Sequence[float | None] | None = None,
     batch_cost: float | None = None,
     within: float = 0.05,
+    detect: float | None = None,
+    power: float = 0.8,
     seed: int = 0,
+    progress: Report = silent,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
 
@@ -78,8 +80,12 @@ def plan(
         any order; then the answer is UCB in equal batches, and what it guarantees.
     effect
         How much the best action's mean reward exceeds a random one's (or a control's), on average
-        over units: what a perfect assignment would gain per unit. Several numbers are equally
-        plausible guesses. The default is a fifth of the noise.
+        over units: what a perfect assignment would gain per unit. One number is the middle of a
+        log-normal law; several are equally plausible guesses. The default is a fifth of the noise.
+    effect_spread
+        The law's width, a factor: with 2, the effect is as likely above the guess as below it, and
+        two times in three between half of it and twice it. 1 takes the guess for certain. The
+        default is 2.5 around a stated effect, and 3 around the usual one.
     noise
         The standard deviation of a reward given the unit and the action; several numbers are
         equally plausible guesses.
@@ -87,7 +93,9 @@ def plan(
         The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
         that of the sample, or 1.
     grid
-        ``"tuned"`` to the stated effect and noise, or the ``"paper"``'s, which needs no guess.
+        ``"tuned"`` to effect and noise, or the ``"paper"``'s, which needs no guess. A tuned grid's
+        regret relative to that of the best grid for each effect is the least on average over the
+        law.
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
@@ -103,13 +111,27 @@ def plan(
     delay
         How many batches late outcomes come: those of batch m are first used in batch m + 1 + delay,
         so that batches up to 1 + delay are assigned at random.
+    eligible
+        The share of units that may get each action, drawn independently of all else; a unit that
+        may get none gets the action of the largest share. Regret is then against the best
+        assignment that is possible, and `effect` is what units gain that may get every action.
+    capacity
+        The most units of each action, as a share of each batch; None or 1 where there is no limit.
+        With `features` only.
     batch_cost
         What each batch costs, in units of reward; then the M of least total cost is chosen.
     within
         How far below fully online is close enough: 0.05 asks for 95% of what fully online gains
         over a random assignment.
+    detect
+        A lift over control, in units of reward, that must be detected (two-sided at 5%): the plan
+        then has the least randomised share with which it is, from `randomised` up.
+    power
+        The probability with which it must be; also that of :attr:`Plan.trade`.
     seed
         The same seed gives the same plan.
+    progress
+        Called with the share of the work that is done, now and then.
 
     Examples
     --------
@@ -123,15 +145,19 @@ def plan(
     arguments.choice("grid", grid, get_args(GridKind))
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
-    model = model_of(actions, features, dim, effect, noise, kappa)
-    conduct = conduct_of(model.actions, randomised, floor, missing, delay)
-    if contexts == "adversarial" and conduct != Conduct(actions=model.actions):
+    noises = several("noise", noise)
+    law = law_of(effect, effect_spread, noises)
+    model = model_of(actions, features, dim, law, noises, kappa)
+    conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
+    told = conduct != Conduct(actions=model.actions) or detect is not None
+    if contexts == "adversarial" and told:
         raise InvalidArgumentError(
-            "randomised, floor, missing and delay",
+            "randomised, floor, missing, delay, eligible, capacity and detect",
             "left out where contexts are adversarial",
             "at least one of them",
             "Theorem 1, which the answer rests on, knows none of them.",
         )
+    require_possible(model.layout, conduct, detect)
     model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if limits.units < model.dim**2:
@@ -151,9 +177,17 @@ def plan(
         within=arguments.number("within", within, at_least=0, at_most=1),
         seed=arguments.integer("seed", seed, at_least=0),
         sample=features if isinstance(features, Sample) else None,
-        stated=effect is not None,
+        law=law,
+        detect=None if detect is None else arguments.number("detect", detect, above=0),
+        power=arguments.number("power", power, at_least=0.5, at_most=0.999),
     )
-    return _adversarial(request) if contexts == "adversarial" else _stochastic(request)
+    if contexts == "adversarial":
+        return adversarial(request)
+    require_answerable(model)
+    answer = partial(stochastic, progress=progress)
+    if request.detect is not None:
+        return detecting(request, request.detect, answer)
+    return answer(request)
 
 
 def replan(
@@ -171,7 +205,8 @@ def replan(
 ) -> Plan:
     """Plan the rest of an experiment under way, given its data so far.
 
-    The policy stays that of the earlier plan.
+    The policy stays that of the earlier plan. What that assumed of effect and noise is a prior that
+    the outcomes correct; what is minimised is the expected regret of the units to come.
 
     Parameters
     ----------
@@ -181,7 +216,8 @@ def replan(
         How many units have been assigned.
     statistics
         Of their outcomes: for `features` one cell per action, with the constant first in each row;
-        for `dim` one cell. The true parameters are drawn from their posterior given these.
+        for `dim` one cell. The effect, the noise and the true parameters are drawn from their
+        posterior given these.
     covariance
         For `dim`: that of the contexts, shape (d, d). The statistics do not show it, because they
         hold chosen vectors only.
@@ -209,80 +245,12 @@ def replan(
             "one for adversarial contexts",
             "There, split what is left into equal batches.",
         )
-    if not isinstance(statistics, Statistics):
-        raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
-    total, model = before.seen + before.units, before.model
+    total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    models = 1 if model.layout == "shared" else model.actions
-    if (statistics.cells, statistics.dim) != (models, model.dim):
-        raise InvalidArgumentError(
-            "statistics",
-            f"of {models} cells and dimension {model.dim}, as the plan's model",
-            f"{statistics.cells} cells and dimension {statistics.dim}",
-        )
+    model = model_given(before.model, before.request.law, statistics, covariance)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
-    request = Request(
-        # The data's own coordinates are not the sample's, whose rows cannot be used in them.
-        model=replace(model, past=whitened(statistics, covariance, model), rows=None),
-        limits=limits,
-        numbers=numbers_of(limits, batches, max_batches),
-        batches=batches,
-        kind="tuned",
-        batch_cost=before.batch_cost,
-        within=before.within,
-        seed=before.seed,
-        sample=before.sample,
-        stated=before.request.stated,
-    )
-    return _stochastic(request, policy=before.policy)
-
-
-def _stochastic(request: Request, *, policy: LinearPolicy | None = None) -> Plan:
-    """Answer by simulation; policies are compared unless one is given."""
-    found = best_grids(request)
-    online = online_row(request, found.values())
-    rows = [row(request, sizes, online.regret) for sizes in found.values()]
-    choice = choose(request, rows, online)
-    chosen = next(one for one in rows if one.batches == choice.batches)
-    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
-    return Plan(
-        request=request,
-        contexts="stochastic",
-        grid=_grid(chosen.sizes),
-        policy=policy or preferred(made),
-        reason=choice.reason,
-        met=choice.met,
-        rows=tuple(rows),
-        online=online,
-        candidates=made,
-        wrong_guesses=partial(sensitivity, request, chosen.sizes),
-    )
-
-
-def _adversarial(request: Request) -> Plan:
-    """Answer by the theorems alone: which contexts will come is not known.
-
-    More batches are always better then, so the most are chosen unless batches have a cost.
-    """
-    rows = [guarantee(request, number) for number in request.numbers]
-    choice = choose_guarantee(request, rows)
-    chosen = next(one for one in rows if one.batches == choice.batches)
-    return Plan(
-        request=request,
-        contexts="adversarial",
-        grid=_grid(chosen.sizes),
-        policy=ucb(request.model, request.limits.units),
-        reason=choice.reason,
-        met=choice.met,
-        rows=tuple(rows),
-        online=guarantee(request, None),
-        candidates=(),
-        # The guarantee does not depend on the effect, so that there is none to guess wrong.
-        wrong_guesses=tuple,
-    )
-
-
-def _grid(sizes: Sequence[int]) -> Grid:
-    return grids.explicit(int(end) for end in np.cumsum(sizes))
+    numbers = numbers_of(limits, batches, max_batches)
+    request = request_given(before, model, limits, numbers, batches)
+    return stochastic(request, policy=before.policy)

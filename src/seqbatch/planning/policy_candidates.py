@@ -18,6 +18,8 @@ from seqbatch.policies.base import LinearPolicy
 #: How many units stand for a batch: so many for each parameter, within bounds. With fewer, a batch
 #: teaches more about its own units than it would, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
+#: With more actions than these, posterior draws take long, and fewer of them do.
+FEW_ACTIONS = 20
 
 
 def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
@@ -25,11 +27,12 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
 
     What is simulated here is how much more the others lose.
     """
-    # Trials cost more and differ less in many dimensions.
-    number = min(128, max(24, 400 // model.dim)) if model.dim > 1 else 256
+    models = 1 if model.layout == "shared" else model.actions
+    # Trials cost more and differ less with many parameters.
+    number = min(130, max(10, 2_400 // (models * model.dim))) if model.dim > 1 else 256
     trials = model.thinned(number, seed=seed)
     options = _options(model, sum(row.sizes))
-    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * model.actions))
+    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * models))
     with warnings.catch_warnings():
         # A first batch that leaves directions open is part of what is compared.
         warnings.simplefilter("ignore", RankDeficiencyWarning)
@@ -82,11 +85,15 @@ def ucb(model: Model, units: int) -> SBUCB:
 
 
 def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
-    effect, noise = (float(np.mean(column)) for column in zip(*model.scenarios, strict=True))
+    effect, noise = (model.mean(column) for column in zip(*model.scenarios, strict=True))
     # With the true prior's precision: what a user who believes the stated effect would set.
     precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
     thompson = ThompsonSampling(
-        scale=noise, ridge=precision, samples=64, first="uniform", ties="random"
+        scale=noise,
+        ridge=precision,
+        samples=64 if model.actions <= FEW_ACTIONS else 16,
+        first="uniform",
+        ties="random",
     )
     return {
         "pure exploitation": SBPE(first="uniform", ties="random"),

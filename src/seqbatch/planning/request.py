@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.random import SeedSequence
 
 from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits, Sizes, feasible
 from seqbatch.planning.model import Model
 from seqbatch.planning.promises import Promises
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.draws import Draws
 from seqbatch.planning.trials.greedy import Rates
 
 GridKind = Literal["tuned", "paper"]
@@ -28,14 +32,18 @@ MAX_BATCHES = 8
 MOST_UNITS = 10**15
 #: Grids are tuned on some trials and judged on others.
 TUNING, JUDGING = 1, 2
-#: How many trials there are of each: this over the dimension, within bounds. In many dimensions
-#: trials differ less; in few, rare trials that learn nothing more must be among them.
+#: How many trials there are of each: this over the number of parameters, within bounds. With many
+#: parameters trials differ less; with few, rare trials that learn nothing must be among them.
 TRIALS = {
-    (TUNING, "shared"): (640, 32, 128),
-    (TUNING, "block"): (640, 32, 128),
-    (JUDGING, "shared"): (10_240, 128, 2_048),
-    (JUDGING, "block"): (6_144, 128, 1_536),
+    (TUNING, "shared"): (640, 30, 130),
+    (TUNING, "block"): (1_950, 20, 130),
+    (JUDGING, "shared"): (10_240, 120, 2_000),
+    (JUDGING, "block"): (12_480, 20, 1_000),
 }
+#: Systems of this many multiplications for a batch of one trial take half a minute in all.
+MOST_WORK = 2_000_000
+#: How many points stand for a batch's units.
+POINTS = 512
 #: Where all of a model is one number an action: this over the actions.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
 
@@ -56,8 +64,12 @@ class Request:
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
         See :func:`seqbatch.planning.plan`.
-    stated
-        Whether the user stated the effect; else it is the default.
+    law
+        What was known of the effect before the experiment.
+    detect, power
+        The lift to be detected, if any, and with which power.
+    draws
+        What was drawn for each purpose: the same for this request and those that replace its model.
     """
 
     model: Model
@@ -69,7 +81,10 @@ class Request:
     within: float
     seed: int
     sample: Sample | None
-    stated: bool = True
+    law: EffectLaw
+    detect: float | None = None
+    power: float = 0.8
+    draws: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     @cached_property
     def tuning(self) -> Trials:
@@ -92,20 +107,36 @@ class Request:
         return self._judged[sizes]
 
     @cached_property
+    def _tried(self) -> dict[Sizes, Floats]:
+        return {}
+
+    def tried(self, sizes: Sizes) -> Floats:
+        """Return what a grid costs in the trials for tuning, scenario by scenario."""
+        if sizes not in self._tried:
+            self._tried[sizes] = self.tuning.rates(sizes).by_scenario(sizes)
+        return self._tried[sizes]
+
+    @cached_property
     def possible(self) -> float:
         """What a perfect assignment gains over a random one, in total, given what is known."""
-        if self.model.past is None:
-            return self.limits.units * self.model.effect
-        return self.limits.units * float(self.judging.rates([1]).uniform.mean())
+        if self.judging.gain is not None:
+            return self.limits.units * float(np.sum(self.judging.gain))
+        rates = self.judging.rates([1])
+        return self.limits.units * float((rates.weight * rates.uniform).mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]
-        trials = min(most, max(least, total // self.model.dim))
+        models = 1 if self.model.layout == "shared" else self.model.actions
+        trials = min(most, max(least, total // (models * self.model.dim)))
         if self.model.dim == 1:
             # They cost next to nothing, and few of them lose anything.
             trials = max(trials, SIMPLE[purpose] // self.model.actions)
+        # As many for all numbers of scenarios that the same draws are to serve.
+        trials = 10 * -(-trials // 10)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
-        return self.model.ensemble(trials, seed=10 * self.seed + purpose)
+        seed = 10 * self.seed + purpose
+        draws = self.draws.setdefault(purpose, Draws(SeedSequence(seed)))
+        return self.model.ensemble(trials, seed=seed, draws=draws)
 
     @property
     def promises(self) -> Promises:
@@ -130,8 +161,8 @@ def model_of(
     actions: int,
     features: int | Sample | None,
     dim: int | None,
-    effect: float | Sequence[float] | None,
-    noise: float | Sequence[float],
+    law: EffectLaw,
+    noises: Sequence[float],
     kappa: float | None,
 ) -> Model:
     """Return the world that :func:`~seqbatch.planning.plan`'s arguments describe."""
@@ -143,8 +174,6 @@ def model_of(
             "features is how many numbers describe a unit, with one model per action; dim is the "
             "length of each action's vector, with one model for all.",
         )
-    noises = _several("noise", noise)
-    effects = [0.2 * float(np.mean(noises))] if effect is None else _several("effect", effect)
     sample = features if isinstance(features, Sample) else None
     if dim is not None:
         length = arguments.integer("dim", dim)
@@ -158,17 +187,49 @@ def model_of(
         layout="shared" if dim is not None else "block",
         actions=arguments.integer("actions", actions, at_least=2),
         dim=length,
-        scenarios=tuple((e, n) for e in effects for n in noises),
+        scenarios=tuple((effect, noise) for effect, _ in law.points for noise in noises),
+        weights=tuple(share / len(noises) for _, share in law.points for _ in noises),
         kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
         rows=None if sample is None else sample.whitened,
     )
 
 
+def require_answerable(model: Model) -> None:
+    """Refuse a model so large that its trials would take longer than anybody waits."""
+    block = model.layout == "block"
+    models = model.actions if block else 1
+    most = int((MOST_WORK / models) ** (1 / 3))
+    if model.dim > most:
+        raise InvalidArgumentError(
+            "features" if block else "dim",
+            f"at most {max(most - block, 0)} with {model.actions} actions",
+            model.dim - block,
+            "A plan for more would take minutes, as its time grows with the cube of their number. "
+            "Plan with as many as possible; with more, first batches must be longer.",
+        )
+    most = MOST_WORK // (POINTS * min(2 * model.actions, model.dim))
+    if block and model.actions > most:
+        raise InvalidArgumentError(
+            "actions",
+            f"at most {most} with {model.dim - 1} features",
+            model.actions,
+            "A plan for more would take minutes.",
+        )
+
+
 def conduct_of(
-    actions: int, randomised: float, floor: float, missing: float, delay: int
+    actions: int,
+    randomised: float,
+    floor: float,
+    missing: float,
+    delay: int,
+    eligible: Sequence[float] | None = None,
+    capacity: Sequence[float | None] | None = None,
 ) -> Conduct:
     """Return what happens beside the policy's own choices."""
     return Conduct(
+        eligible=_shares("eligible", eligible, actions),
+        capacity=_shares("capacity", capacity, actions),
         randomised=arguments.number("randomised", randomised, at_least=0, at_most=1),
         floor=arguments.number("floor", floor, at_least=0, at_most=1 / actions),
         actions=actions,
@@ -177,13 +238,39 @@ def conduct_of(
     )
 
 
-def _several(name: str, value: float | Sequence[float]) -> list[float]:
-    """Return one or more numbers above 0."""
-    # Arrays count as several too, which the checker cannot tell from np.ndim.
-    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
-    if not len(values) or isinstance(value, str):
-        raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
-    return [arguments.number(name, one, above=0) for one in values]
+def require_possible(layout: str, conduct: Conduct, detect: float | None) -> None:
+    """Refuse restrictions that the trials or the formulas do not know, or that nobody can keep."""
+    if conduct.capacity and layout == "shared":
+        raise InvalidArgumentError(
+            "capacity",
+            "left out with dim",
+            list(conduct.capacity),
+            "Only with features is it known how units differ in what an action gains.",
+        )
+    if conduct.restricted and detect is not None:
+        raise InvalidArgumentError(
+            "detect",
+            "left out with eligible and capacity",
+            detect,
+            "The formulas for standard errors take every unit to be eligible for every action.",
+        )
+    if conduct.restricted:
+        # Refuses capacities that leave some units without an action.
+        _ = conduct.uniform
+
+
+def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> tuple[float, ...]:
+    """Return a share above 0 for each action, or () where none restricts anything."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not np.iterable(values) or len(values) != actions:
+        rule = f"{actions} shares above 0 and up to 1, one for each action"
+        raise InvalidArgumentError(name, rule, repr(values))
+    shares = tuple(
+        1.0 if value is None else arguments.number(name, value, above=0, at_most=1)
+        for value in values
+    )
+    return shares if min(shares) < 1 else ()
 
 
 def limits_of(

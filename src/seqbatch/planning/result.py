@@ -1,8 +1,7 @@
 """What a plan says: tables, words, a picture."""
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.display import Table, shown
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
+from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.model import Model
 from seqbatch.planning.sample import Sample
+from seqbatch.planning.trade import Trade, trade
 from seqbatch.policies.base import LinearPolicy
 from seqbatch.targets import require_target
 
@@ -37,7 +39,10 @@ class Row:
     sizes
         How many units each batch holds.
     regret, error
-        Expected regret under pure exploitation, and its Monte Carlo standard error.
+        Expected regret under pure exploitation, and its Monte Carlo standard error: the mean over
+        the law of effects and all parameters.
+    median
+        The regret that half of the cases stay below, given effect and parameters.
     of_online
         Regret divided by that of fully online.
     earned
@@ -56,6 +61,7 @@ class Row:
     sizes: tuple[int, ...]
     regret: float
     error: float
+    median: float
     of_online: float
     earned: float
     best_share: float
@@ -195,6 +201,37 @@ class Plan:
         """What a wrong guess of the effect costs; computed when first asked for."""
         return self.wrong_guesses()
 
+    @cached_property
+    def detection(self) -> Detection | None:
+        """What will be known of lifts over control; None where that cannot be said.
+
+        Arbitrary contexts have no lift of their own, of an experiment under way the plan does not
+        know how its first batches were assigned, and where units may not get every action the
+        formulas do not hold.
+        """
+        if self.contexts == "adversarial" or self.seen or self.model.conduct.restricted:
+            return None
+        return detection(self.model, self.grid.sizes, self.policy)
+
+    @cached_property
+    def trade(self) -> Trade:
+        """Regret against the detectable lift, on this grid, for randomised shares from 0 to 1."""
+        if self.detection is None:
+            raise InvalidArgumentError(
+                "trade",
+                "asked of a plan for stochastic contexts that has not begun and restricts nothing",
+                _kind(self),
+            )
+        request = self.request
+        return trade(
+            request.judging,
+            self.model,
+            self.grid.sizes,
+            self.policy,
+            power=request.power,
+            asked=request.detect,
+        )
+
     def near_online(self, share: float) -> int | None:
         """Return the smallest M whose regret is at most `share` above fully online's, if any.
 
@@ -220,38 +257,9 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        policy = {part.name: getattr(self.policy, part.name) for part in fields(self.policy)}
-        answer = {
-            "units": self.units,
-            "seen": self.seen,
-            "actions": self.model.actions,
-            "layout": self.model.layout,
-            "dim": self.model.dim,
-            "scenarios": [{"effect": e, "noise": n} for e, n in self.model.scenarios],
-            "kappa": self.model.kappa,
-            "contexts": self.contexts,
-            "batches": self.batches,
-            "asked": self.request.batches is not None,
-            "reason": self.reason,
-            "rule_met": self.met,
-            "randomised": self.model.conduct.randomised,
-            "floor": self.model.conduct.floor,
-            "missing": self.model.conduct.missing,
-            "delay": self.model.conduct.delay,
-            "within": self.within,
-            "batch_cost": self.batch_cost,
-            "seed": self.seed,
-            "ends": list(self.grid.ends),
-            "sizes": list(self.grid.sizes),
-            "policy": {"name": type(self.policy).__name__, **policy},
-            "table": [asdict(row) for row in (*self.rows, self.online)],
-            "candidates": [
-                {k: v for k, v in vars(one).items() if k != "policy"} for one in self.candidates
-            ],
-            "sensitivity": [asdict(one) for one in self.sensitivity],
-            "sample": None if self.sample is None else self.sample.evidence(),
-        }
-        return {key: _plain(value) for key, value in answer.items()}
+        from seqbatch.planning.plain import as_dict
+
+        return as_dict(self)
 
     def chart(self) -> "alt.TopLevelMixin":
         """Return the picture: regret against the number of batches, and the grid in time."""
@@ -293,12 +301,10 @@ class Plan:
         return describe(self)
 
 
-def _plain(value: Any) -> Any:
-    """Return the value without what JSON does not know: NaN and tuples."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(part) for part in value]
-    return value
+def _kind(plan: Plan) -> str:
+    """Say which kind of plan has no trade."""
+    if plan.seen:
+        return f"one with {plan.seen:,} seen"
+    if plan.contexts == "adversarial":
+        return "one for arbitrary contexts"
+    return "one with eligible or capacity"

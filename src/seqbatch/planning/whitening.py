@@ -1,6 +1,7 @@
 """Whitening: the statistics of an experiment under way, with contexts of unit covariance."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,13 +10,16 @@ from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
-from seqbatch.planning.trials.greedy import Past
 
 
-def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Past:
+def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Statistics:
     """Return statistics in coordinates in which contexts are standard normal."""
     inverse = np.linalg.inv(_context_root(statistics, covariance, model))
-    return Past(inverse @ statistics.gram @ inverse.T, statistics.moment @ inverse.T)
+    return replace(
+        statistics,
+        gram=inverse @ statistics.gram @ inverse.T,
+        moment=statistics.moment @ inverse.T,
+    )
 
 
 def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:

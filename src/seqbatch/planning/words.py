@@ -7,6 +7,7 @@ from seqbatch import display
 from seqbatch.display import Table
 from seqbatch.display import counted as counted
 from seqbatch.planning.assumed import assumptions, percent
+from seqbatch.planning.detection_words import describe_detection, detection_table
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Candidate, Plan, Row
@@ -16,7 +17,7 @@ def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
     parts = [_heading(plan), _batches(plan), plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), assumptions(plan)]
+        parts += [_policies(plan), _detection(plan), assumptions(plan)]
     return "\n".join(part for part in parts if part)
 
 
@@ -52,10 +53,11 @@ def short(plan: "Plan") -> str:
 
 
 def tables(plan: "Plan") -> list[Table]:
-    """Return what other numbers of batches cost, and what a wrong guess of the effect costs."""
+    """Return what other numbers of batches cost, what a wrong guess costs, and what looks show."""
     names = {
         "regret": "regret",
         "error": "±",
+        "median": "median",
         "of_online": "times online",
         "earned": "gain earned",
         "best_share": "best action",
@@ -75,7 +77,8 @@ def tables(plan: "Plan") -> list[Table]:
             for row in shown
         ],
     )
-    return [costs, *_wrong_guesses(plan)]
+    looks = [] if plan.detection is None else [detection_table(plan.detection)]
+    return [costs, *_wrong_guesses(plan), *looks]
 
 
 def chosen(plan: "Plan") -> str:
@@ -126,10 +129,14 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
         return []
     return [
         Table(
-            "If the true effect differs from the assumed one: regret by grid",
-            ("true / assumed", "this grid", "paper's grid", "best grid"),
+            "If the true effect differs from the guess: regret by grid",
+            ("true / guess", "this grid", "paper's grid", "best grid", "this / best"),
             [
-                (f"{one.factor:g}", number(one.regret), number(one.paper), number(one.best))
+                (
+                    f"{one.factor:g}",
+                    *(number(value) for value in (one.regret, one.paper, one.best)),
+                    times(one.regret / one.best) if one.best else "",
+                )
                 for one in plan.sensitivity
             ],
         )
@@ -207,7 +214,8 @@ def _expectation(plan: "Plan") -> str:
                 "What follows, and the table, is for pure exploitation. "
             )
     text += (
-        f"Expected regret {with_error(row.regret, row.error)}, {times(row.of_online)} times "
+        f"Expected regret {with_error(row.regret, row.error)}{_median(row)}, "
+        f"{times(row.of_online)} times "
         f"that of fully online ({number(plan.online.regret)}); {row.best_share:.0%} of units get "
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
@@ -222,6 +230,13 @@ def _expectation(plan: "Plan") -> str:
     most = plan.rows[-1].batches
     takes = counted(near, "batch") if near else f"more than {most} batches"
     return f"{text} Coming within 10% of the fully online regret takes {takes}."
+
+
+def _median(row: "Row") -> str:
+    """Say what half of the cases lose less than, where the mean does not tell."""
+    if abs(row.median - row.regret) <= 0.1 * row.regret:
+        return ""
+    return f" (half of the cases stay below {number(row.median)})"
 
 
 def _policies(plan: "Plan") -> str:
@@ -240,6 +255,13 @@ def _policies(plan: "Plan") -> str:
             "few trials."
         )
     return text
+
+
+def _detection(plan: "Plan") -> str:
+    if plan.detection is None:
+        return ""
+    request = plan.request
+    return describe_detection(plan.detection, asked=request.detect, power=request.power)
 
 
 def _more(one: "Candidate") -> str:

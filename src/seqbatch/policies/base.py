@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.policies.choosing import Ties, highest, uniformly
+from seqbatch.policies.rule import Rule
 
 First = Literal["fixed", "uniform"]
 Unknown = Literal["zero", "avoid"]
@@ -249,9 +250,12 @@ class BasePolicy:
         """Return the part of the evidence that each unit's outcome will enter."""
         return np.zeros(len(positions), dtype=np.int64)
 
-    def parts(self, state: State) -> list[tuple[int, int]]:
-        """Return the groups that the open batch's outcomes enter, and how many enter each."""
-        return [(0, state.problem.size(state.batch))]
+    def intervals(self, state: State) -> list[tuple[int, int, int]]:
+        """Return the groups that the open batch's outcomes enter, each with its units.
+
+        Units start to stop - 1 of the batch enter the group; units in no interval enter none.
+        """
+        return [(0, 0, state.problem.size(state.batch))]
 
     def still_used(self, state: State, groups: Integers) -> Bools:
         """Say for each group whether an outcome that enters it now has a part in any estimate."""
@@ -287,6 +291,10 @@ class BasePolicy:
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Return each unit's action and every action's probability."""
+        raise NotImplementedError
+
+    def rule(self, state: State) -> Rule:
+        """Return what decides in the open batch, for those who assign its units elsewhere."""
         raise NotImplementedError
 
     @property
@@ -346,6 +354,16 @@ class LinearPolicy(BasePolicy):
             return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
         return self.prefer(state, contexts, ranking, draws)
 
+    def rule(self, state: State) -> Rule:
+        """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        if state.batch == 1 and self.first == "uniform":
+            return Rule(kind="uniform")
+        return self.preference(state)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule: the highest estimated mean."""
+        return Rule(kind="highest", theta=state.estimates[0].theta[None], ties=self.ties)
+
     def prefer(
         self,
         state: State,  # noqa: ARG002
@@ -393,16 +411,27 @@ class GreedyPolicy(LinearPolicy):
 
     def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
         """Say which actions there is evidence of, or all of a unit's where there is of none."""
-        known = self.known(state)
-        # A shared model knows every action or none, and before the first outcomes all are alike.
-        alike = state.problem.models == 1 or state.batch == 1 or known.all()
-        if self.unknown == "zero" or alike:
+        if (known := self.familiar(state)) is None:
             return super().candidates(state, contexts, ranking)
         eligible = contexts.eligible
         if eligible is None:
             eligible = np.ones_like(ranking.scores, dtype=np.bool_)
         familiar = eligible & known
         return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule, for units that may get every action."""
+        known = self.familiar(state)
+        if known is not None and not known.any():
+            return Rule(kind="uniform")
+        return replace(super().preference(state), among=known)
+
+    def familiar(self, state: State) -> Bools | None:
+        """Say which actions there is evidence of, where that matters; None elsewhere."""
+        known = self.known(state)
+        # A shared model knows every action or none, and before the first outcomes all are alike.
+        alike = state.problem.models == 1 or state.batch == 1 or known.all()
+        return None if self.unknown == "zero" or alike else known
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:

@@ -23,6 +23,7 @@ from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, Ranking, State
 from seqbatch.policies.choosing import lowest, surely
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +84,13 @@ class BPE(GreedyPolicy):
         # Estimate j uses batches 1 to j: earlier intervals of this batch come too late for theirs.
         return np.where((groups >= m - 1) & (groups < M - 1), groups, -1)
 
-    def parts(self, state: State) -> list[tuple[int, int]]:
-        """Return the intervals that an estimate will use, and how many units are in each."""
+    def intervals(self, state: State) -> list[tuple[int, int, int]]:
+        """Return the intervals that an estimate will use."""
         size, pieces = state.problem.size(state.batch), self._pieces(state)
         cuts = [j * size // pieces for j in range(pieces + 1)] if pieces else []
-        parts = [(low, high - low) for low, high in pairwise(cuts) if high > low]
+        parts = [(low, high) for low, high in pairwise(cuts) if high > low]
         groups = self.group_of(state, np.array([low for low, _ in parts], dtype=np.int64))
-        return [(int(g), units) for g, (_, units) in zip(groups, parts, strict=True) if g >= 0]
+        return [(int(g), *part) for g, part in zip(groups, parts, strict=True) if g >= 0]
 
     def still_used(self, state: State, groups: Integers) -> Bools:
         """Say which intervals are still to be fitted: interval m is fitted once, as m closes."""
@@ -113,6 +114,10 @@ class BPE(GreedyPolicy):
         if contexts.eligible is not None:
             return lowest(contexts.eligible)
         return surely(np.zeros(len(contexts), dtype=np.int64), state.problem.actions)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule."""
+        return super().preference(state) if state.batch > 1 else Rule(kind="fixed", action=0)
 
     def estimate(self, state: State) -> State:
         """Fit T^(m) alone, as batch m closes."""

@@ -13,6 +13,7 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Ranking, State
 from seqbatch.policies.choosing import surely
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +67,7 @@ class FixedAction(BasePolicy):
         if (eligible := contexts.eligible) is not None:
             chosen = np.where(eligible[:, self.action], chosen, eligible.argmax(axis=1))
         return surely(chosen, state.problem.actions)
+
+    def rule(self, state: State) -> Rule:  # noqa: ARG002
+        """Return the action."""
+        return Rule(kind="fixed", action=self.action)

@@ -25,6 +25,7 @@ from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,11 @@ class SBUCB(ConfidencePolicy):
         means, widths = contexts.means_and_widths(state.estimates[0])
         scores = means + self.multiplier(state.problem) * widths
         return Ranking(scores=scores, means=means, widths=widths)
+
+    def preference(self, state: State) -> Rule:
+        """Return the upper confidence bounds as a rule."""
+        root, gamma = state.estimates[0].root, self.multiplier(state.problem)
+        return replace(super().preference(state), root=root, gamma=gamma)
 
     def replay(
         self, state: State, contexts: Contexts, table: Floats, draws: Floats

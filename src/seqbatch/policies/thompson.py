@@ -20,6 +20,7 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import LinearPolicy, Ranking, State
 from seqbatch.policies.choosing import pick
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +92,17 @@ class ThompsonSampling(LinearPolicy):
         draws: Floats,
     ) -> tuple[Integers, Floats]:
         """Give each action the share of posterior draws under which it is best."""
-        # The draws travel as a second estimate, so that a saved state holds them too.
-        thetas = state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
-        return pick(contexts.best_shares(thetas, split_ties=self.ties == "random"), draws)
+        shares = contexts.best_shares(self._thetas(state), split_ties=self.ties == "random")
+        return pick(shares, draws)
+
+    def preference(self, state: State) -> Rule:
+        """Return `prefer` as a rule."""
+        return Rule(kind="shares", theta=self._thetas(state), ties=self.ties)
+
+    def _thetas(self, state: State) -> Floats:
+        """Return the posterior draws, shape (samples, models, dim)."""
+        # They travel as a second estimate, so that a saved state holds them too.
+        return state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
 
     def _draws(self, posterior: Estimate, batch: int) -> Estimate:
         """Return draws as an estimate without widths, the models of one draw after another."""

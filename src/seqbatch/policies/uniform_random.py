@@ -10,6 +10,7 @@ from seqbatch.core import Contexts, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import BasePolicy, Ranking, State
 from seqbatch.policies.choosing import uniformly
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +39,7 @@ class UniformRandom(BasePolicy):
     ) -> tuple[Integers, Floats]:
         """Choose uniformly."""
         return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
+
+    def rule(self, state: State) -> Rule:  # noqa: ARG002
+        """Return the uniform rule."""
+        return Rule(kind="uniform")

@@ -81,8 +81,8 @@ def simulate_collapsed(
         gained, lost = law.rates(v)
         counts.append(_counts(random, greedy, state, size, chosen=v is not None))
         if learn_last or batch < grid.batches:
-            for group, units in greedy.parts(state):
-                state = greedy.absorb(state, group, law.sums(random, units, v))
+            for group, start, stop in greedy.intervals(state):
+                state = greedy.absorb(state, group, law.sums(random, stop - start, v))
             state = greedy.close(state)
             known = diagnostics(state, greedy, instance.theta)
         regret, reward = regret + size * lost, reward + size * gained

@@ -14,9 +14,10 @@ from seqbatch.grids import Grid
 from seqbatch.policies import Feedback, Policy
 from seqbatch.policies.choosing import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
+from seqbatch.simulation.device import simulate_trials
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
-Method = Literal["auto", "direct", "collapsed"]
+Method = Literal["auto", "direct", "collapsed", "device"]
 
 
 def simulate(
@@ -27,6 +28,7 @@ def simulate(
     seed: int | SeedSequence = 0,
     checkpoints: Sequence[int] = (),
     method: Method = "auto",
+    device: str | None = None,
     learn_last: bool = True,
 ) -> Trajectory:
     """Run a policy on a grid in an environment, in memory that does not grow with the units.
@@ -45,7 +47,11 @@ def simulate(
     method
         ``"direct"``: unit by unit. ``"collapsed"``: a batch at a time, for greedy policies under
         independent Gaussian contexts (:mod:`seqbatch.simulation.collapsed`); its regret is the
-        expected one given the estimates. ``"auto"``: collapsed where that applies.
+        expected one given the estimates. ``"auto"``: collapsed where that applies. ``"device"``:
+        unit by unit with PyTorch, on a GPU for instance (:mod:`seqbatch.simulation.device`); its
+        units come from other draws than those of ``"direct"``, with the same law.
+    device
+        For the method ``"device"``: ``"cuda"``, the default, ``"cpu"`` or ``"numpy"``.
     learn_last
         Whether to learn from the last batch, although nothing is decided afterwards. Without it the
         last error and eigenvalue are those of the batch before, and most of the work of a long
@@ -67,6 +73,7 @@ def simulate(
         seed=seed,
         checkpoints=checkpoints,
         method=method,
+        device=device,
         learn_last=learn_last,
     )[0]
 
@@ -78,6 +85,7 @@ def simulate_together(
     seed: int | SeedSequence = 0,
     checkpoints: Sequence[int] = (),
     method: Method = "auto",
+    device: str | None = None,
     learn_last: bool = True,
 ) -> list[Trajectory]:
     """Run several policies and grids on one instance, drawing each unit once for all of them.
@@ -88,6 +96,11 @@ def simulate_together(
     place = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
     marks = np.unique([arguments.integer("checkpoints", mark) for mark in checkpoints])
     marks = marks.astype(np.int64)
+    if chosen := chosen_device(method, device):
+        return simulate_trials(
+            runs, environment, seeds=[place], checkpoints=marks, device=chosen,
+            learn_last=learn_last,
+        )[0]  # fmt: skip
     collapsed = {
         number: simulate_collapsed(
             policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
@@ -99,6 +112,15 @@ def simulate_together(
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
     direct = iter(_direct(rest, environment, place, marks, learn_last))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
+
+
+def chosen_device(method: Method, device: str | None) -> str | None:
+    """Return the device that a method needs, or None for the methods that need none."""
+    if method == "device":
+        return "cuda" if device is None else device
+    if device is not None:
+        raise InvalidArgumentError("device", f"left out with the method {method!r}", repr(device))
+    return None
 
 
 def _direct(

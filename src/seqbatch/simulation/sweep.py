@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 from numpy.random import SeedSequence
 
 from seqbatch.core import arguments
@@ -15,11 +16,16 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Policy
 from seqbatch.simulation.collapsed import collapses
-from seqbatch.simulation.direct import Method, simulate_together
-from seqbatch.simulation.runs import Progress, Row, run_tasks
+from seqbatch.simulation.device import simulate_trials
+from seqbatch.simulation.direct import Method, chosen_device, simulate_together
+from seqbatch.simulation.runs import Progress, Row, Task, run_tasks
+from seqbatch.simulation.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import polars as pl
+
+#: Trials that a device runs side by side in one task.
+TOGETHER = 50
 
 
 class MakesGrids(Protocol):
@@ -57,43 +63,99 @@ class Trial:
 
     def __call__(self) -> list[Row]:
         """Run every line at every horizon."""
-        models = 1 if self.environment.layout == "shared" else self.environment.actions
-        dim = models * self.environment.dim
-        cases = [
-            (name, line.policy, line.rule.grid(units, dim))
-            for name, line in self.lines
-            for units in self.horizons
-        ]
-        # Names, not places in a list, so that adding an environment changes no other's trials.
-        name = hashlib.blake2b(self.environment_name.encode(), digest_size=8).digest()
-        key = (int.from_bytes(name), self.trial)
+        cases = _cases(self.environment, self.lines, self.horizons)
         # All or none: expected and realised regret do not compare.
         alike = all(collapses(line.policy, self.environment) for _, line in self.lines)
         method = "direct" if self.method == "auto" and not alike else self.method
         runs = simulate_together(
             [(policy, grid) for _, policy, grid in cases],
             self.environment,
-            seed=SeedSequence(self.seed, spawn_key=key),
+            seed=_place(self.seed, self.environment_name, self.trial),
             method=method,
             learn_last=self.learn_last,
         )
+        return _rows(self.environment_name, self.trial, cases, runs)
+
+
+@dataclass(frozen=True)
+class DeviceTrials:
+    """Consecutive trials in one environment, side by side on a device."""
+
+    environment_name: str
+    environment: Environment
+    lines: tuple[tuple[str, Line], ...]
+    horizons: tuple[int, ...]
+    trials: range
+    seed: int
+    device: str
+    learn_last: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in the run."""
+        return f"{self.environment_name}/{self.trials.start}-{self.trials.stop - 1}"
+
+    def __call__(self) -> list[Row]:
+        """Run every line at every horizon in each trial."""
+        cases = _cases(self.environment, self.lines, self.horizons)
+        together = simulate_trials(
+            [(policy, grid) for _, policy, grid in cases],
+            self.environment,
+            seeds=[_place(self.seed, self.environment_name, trial) for trial in self.trials],
+            checkpoints=np.zeros(0, dtype=np.int64),
+            device=self.device,
+            learn_last=self.learn_last,
+        )
         return [
-            {
-                "environment": self.environment_name,
-                "policy": name,
-                "units": grid.units,
-                "batches": grid.batches,
-                "trial": self.trial,
-                "regret": float(run.regret[-1]),
-                "reward": float(run.reward[-1]),
-                "error": float(run.error[-1]),
-                "eigenvalue": float(run.eigenvalue[-1]),
-                # Fully online, these lists would be larger than the rest of the table together.
-                "ends": run.ends.tolist() if grid.batches <= 100 else [],
-                "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
-            }
-            for (name, _, grid), run in zip(cases, runs, strict=True)
+            row
+            for trial, runs in zip(self.trials, together, strict=True)
+            for row in _rows(self.environment_name, trial, cases, runs)
         ]
+
+
+Case = tuple[str, Policy, Grid]
+
+
+def _cases(
+    environment: Environment, lines: Sequence[tuple[str, Line]], horizons: Sequence[int]
+) -> list[Case]:
+    """Return every line at every horizon, with its grid."""
+    dim = environment.dim * (1 if environment.layout == "shared" else environment.actions)
+    return [
+        (name, line.policy, line.rule.grid(units, dim))
+        for name, line in lines
+        for units in horizons
+    ]
+
+
+def _place(seed: int, environment: str, trial: int) -> SeedSequence:
+    """Return a trial's place in the seed tree."""
+    # Names, not places in a list, so that adding an environment changes no other's trials.
+    name = hashlib.blake2b(environment.encode(), digest_size=8).digest()
+    return SeedSequence(seed, spawn_key=(int.from_bytes(name), trial))
+
+
+def _rows(
+    environment: str, trial: int, cases: Sequence[Case], runs: Sequence[Trajectory]
+) -> list[Row]:
+    """Return a row of the table for each run of a trial."""
+    return [
+        {
+            "environment": environment,
+            "policy": name,
+            "units": grid.units,
+            "batches": grid.batches,
+            "trial": trial,
+            "regret": float(run.regret[-1]),
+            "reward": float(run.reward[-1]),
+            "error": float(run.error[-1]),
+            "eigenvalue": float(run.eigenvalue[-1]),
+            # Fully online, these lists would be larger than the rest of the table together.
+            "ends": run.ends.tolist() if grid.batches <= 100 else [],
+            "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
+        }
+        for (name, _, grid), run in zip(cases, runs, strict=True)
+    ]
 
 
 def sweep(
@@ -105,6 +167,7 @@ def sweep(
     out: str | Path,
     seed: int = 0,
     method: Method = "auto",
+    device: str | None = None,
     learn_last: bool = True,
     jobs: int = 1,
     executor: Executor | None = None,
@@ -131,6 +194,8 @@ def sweep(
     method, learn_last
         See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line
         can be collapsed.
+    device
+        Where the trials run side by side, for the method ``"device"``, which it implies.
     jobs, executor, report
         See :func:`seqbatch.simulation.runs.run_tasks`.
     """
@@ -145,26 +210,24 @@ def sweep(
             "not empty",
             f"{len(environments)}, {len(lines)} and {len(horizons)} of them",
         )
-    tasks = [
-        Trial(
-            name,
-            environment,
-            tuple(lines.items()),
-            tuple(horizons),
-            trial,
-            seed,
-            method,
-            learn_last,
-        )
-        for name, environment in environments.items()
-        for trial in range(trials)
-    ]
+    if device is not None and method == "auto":
+        method = "device"
+    device = chosen_device(method, device)
+    tasks: list[Task] = []
+    for name, environment in environments.items():
+        shared = (name, environment, tuple(lines.items()), tuple(horizons))
+        if device is None:
+            tasks += [Trial(*shared, trial, seed, method, learn_last) for trial in range(trials)]
+            continue
+        for start in range(0, trials, TOGETHER):
+            part = range(start, min(start + TOGETHER, trials))
+            tasks.append(DeviceTrials(*shared, part, seed, device, learn_last))
     # The number of trials is left out on purpose, so that a run can be extended by more of them.
     declared = (environments, lines, list(horizons), seed, method, learn_last)
     return run_tasks(
         tasks,
         out=Path(out),
-        declaration=declared,
+        declaration=declared if device is None else (*declared, device),
         columns={"ends": pl.List(pl.Int64), "batch_regret": pl.List(pl.Float64)},
         jobs=jobs,
         executor=executor,

@@ -77,6 +77,12 @@ class Allocation:
         # Sums of products alone: units are never kept, however many a wave has.
         self._products += np.einsum("na,nb->ab", probabilities, probabilities)
 
+    def add_sums(self, counts: Integers, expected: Floats, products: Floats) -> None:
+        """Take in units that were summed up elsewhere: their counts, and the sums of p and p p'."""
+        self.counts += counts
+        self.expected += expected
+        self._products += products
+
     def __add__(self, other: "Allocation") -> "Allocation":
         both = Allocation(len(self.counts))
         both.counts = self.counts + other.counts

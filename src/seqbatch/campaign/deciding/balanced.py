@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.allocation import Limited, Limits, limited, rounded
+from seqbatch.allocation import Limited, limited, rounded
 from seqbatch.campaign.deciding.decisions import Weighed, chances, decided, gathered, weigh
 from seqbatch.campaign.deciding.draws import Draws, all_of, draws
 from seqbatch.campaign.deciding.limits_left import limits_left
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.policies import Policy
+
+#: Probabilities that differ by less were rounded otherwise.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,29 @@ class Together:
 
     def add(self, units: Sequence[str], given: pa.Table, state: Any) -> None:
         """Take in some units; of their columns, the strata alone are kept."""
-        drawn = draws(self._now.spec.seed, self._now.name, units)
+        spec = self._now.spec
+        drawn = draws(spec.seed, spec.name, units, by=spec.draws)
         self._said.append(weigh(self._now, self._policy, state, given, drawn))
         self._draws.append(drawn)
         self._given.append(given.select(list(self._now.spec.strata)))
 
-    def decided(self) -> Balanced:
-        """Decide for all of them."""
+    def decided(self, logged: Floats | None = None) -> Balanced:
+        """Decide for all of them, by probabilities that were logged where these are given.
+
+        Another machine may round prices otherwise; the draw itself is of whole numbers, and the
+        same everywhere.
+        """
         strata = strata_of(self._now.spec.strata, self._given)
-        return decide_together(self._now, gathered(self._said), all_of(self._draws), strata)
+        said, drawn = gathered(self._said), all_of(self._draws)
+        return decide_together(self._now, said, drawn, strata, logged)
 
 
 def decide_together(
-    now: Situation, said: Weighed, drawn: Draws, strata: Integers | None
+    now: Situation,
+    said: Weighed,
+    drawn: Draws,
+    strata: Integers | None,
+    logged: Floats | None = None,
 ) -> Balanced:
     """Decide for all new units of a file; the same whatever their order.
 
@@ -89,50 +103,47 @@ def decide_together(
         The units' own random numbers.
     strata
         The stratum of each unit, coarse to fine, shape (n, levels); None where there are none.
+    logged
+        The table that was drawn from, shape (n, K), where that was done already: it is drawn from
+        again unless it is another than the one that is computed.
     """
     count = len(said.groups)
     own = chances(now, count, said.eligible)
-    share = now.spec.randomised
-    limits = limits_left(now, count)
+    share = now.randomised
     prices = None
     table = own + (1 - own.sum(axis=1, keepdims=True)) * said.probabilities
-    if limits is not None:
-        prices = _within(now, limits, said, own, table, drawn)
+    if now.spec.limited:
+        prices = _within(now, said, own, table, drawn)
         table = prices.probabilities
-    made = rounded(table, key=_key(now), order=drawn.lot, strata=strata)
+    same = logged is not None and np.abs(logged - table).max(initial=0.0) < ROUNDING
+    source = logged if logged is not None and same else table
+    made = rounded(source, key=_key(now), order=drawn.lot, strata=strata)
     randomised = _randomised(made.probabilities, made.actions, said.eligible, share, drawn)
-    done = decided(now, said, made.actions, made.probabilities, randomised)
-    return Balanced(done, prices)
+    found = table if same else made.probabilities
+    return Balanced(decided(now, said, made.actions, found, randomised), prices)
 
 
-def _within(
-    now: Situation, limits: Limits, said: Weighed, own: Floats, table: Floats, drawn: Draws
-) -> Limited:
+def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Draws) -> Limited:
     """Bring the policy's own part of the table within limits, or all of it where that must be.
 
     The last files of a wave can find less left of an action than chance alone would give it; then
     what is left to chance gives way, too.
     """
-    assert limits.at_most is not None
-    try:
-        if (own.sum(axis=0) > np.asarray(limits.at_most)).any():
-            return limited(None, table, limits, eligible=said.eligible, order=drawn.lot)
-        return limited(
-            said.worth,
-            said.probabilities,
-            limits,
-            eligible=said.eligible,
-            floor=own,
-            order=drawn.lot,
-        )
-    except InvalidArgumentError as error:
-        names = ", ".join(
-            f"{place} is {now.actions[number].name}" for place, number in enumerate(now.active)
-        )
-        raise CampaignStateError(
-            f"campaign {now.name}: {len(table):,} units cannot keep to what is left of its limits "
-            f"in wave {now.wave}: {error} ({names}.) Nothing was assigned."
-        ) from None
+    problem = None
+    for limits in limits_left(now, len(table)):
+        for floor in (own, None):
+            probabilities = table if floor is None else said.probabilities
+            try:
+                return limited(
+                    said.worth, probabilities, limits, eligible=said.eligible, floor=floor,
+                    order=drawn.lot,
+                )  # fmt: skip
+            except InvalidArgumentError as error:
+                problem = error
+    raise CampaignStateError(
+        f"campaign {now.name}: {counted(len(table), 'unit')} cannot keep to what is left of its "
+        f"limits in wave {now.wave}: {problem} Nothing was assigned."
+    )
 
 
 def _key(now: Situation) -> bytes:

@@ -103,7 +103,7 @@ def gathered(pieces: list[Weighed]) -> Weighed:
 
 def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
     """Return what randomisation and the floor leave to every action by themselves, (n, K)."""
-    options, share = len(now.active), now.spec.randomised
+    options, share = len(now.active), now.randomised
     even = np.full((count, options), 1 / options)
     if eligible is not None:
         even = eligible / eligible.sum(axis=1, keepdims=True)
@@ -115,7 +115,7 @@ def decide(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: D
     """Decide for units of the open wave, each by its own draws; see :func:`weigh`."""
     said = weigh(now, policy, state, given, draws)
     count, options = said.probabilities.shape
-    share, floor = now.spec.randomised, now.floor
+    share, floor = now.randomised, now.floor
     # K floors are set aside first, so that every action keeps its own whatever the policy says.
     mixed = floor + (1 - options * floor) * said.probabilities
     even: float | Floats = share / options

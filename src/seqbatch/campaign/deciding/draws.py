@@ -2,15 +2,25 @@
 
 The key comes from the campaign's seed and name. One hash of the unit's id is cut into parts, each a
 number in [0, 1) for one purpose; they are independent of one another and of every other unit's.
+
+There are two hashes. ``"blake2"`` has room for 53 bits of each number. ``"md5"`` is what every
+database has: md5 of the key, which is 64 hexadecimal digits, followed by the id. Of its 32 digits
+the first 13 are the draw that randomises, the next 13 the one that chooses, the last 6 the place.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, md5, sha256
+from typing import Literal
 
 import numpy as np
 
 from seqbatch.core.arrays import AnyArray, Floats, Places
+
+#: The hashes that draws may come from.
+Hash = Literal["blake2", "md5"]
+#: Where the digits of an md5 that make the three draws begin and end.
+DIGITS = ((0, 13), (13, 26), (26, 32))
 
 
 @dataclass(frozen=True)
@@ -52,15 +62,35 @@ def all_of(pieces: Sequence[Draws]) -> Draws:
     )
 
 
-def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
+def draws(seed: int, campaign: str, units: Sequence[str], *, by: Hash = "blake2") -> Draws:
     """Return the draws of units, by their ids.
+
+    Parameters
+    ----------
+    seed, campaign
+        Of which the key is made.
+    units
+        The ids.
+    by
+        The hash.
 
     >>> first = draws(7, "spring", ["0001", "1"])
     >>> first.choice.round(4)
     array([0.5583, 0.616 ])
     >>> draws(7, "spring", ["1"]).choice.round(4)
     array([0.616])
+    >>> draws(7, "spring", ["1"], by="md5").choice.round(4)
+    array([0.0461])
     """
+    return _by_md5(seed, campaign, units) if by == "md5" else _by_blake2(seed, campaign, units)
+
+
+def md5_key(seed: int, campaign: str) -> str:
+    """Return the text that is put before an id."""
+    return sha256(f"{seed}\n{campaign}".encode()).hexdigest()
+
+
+def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     key = blake2b(f"{seed}\n{campaign}".encode(), digest_size=32).digest()
     parts = [blake2b(unit.encode(), key=key, digest_size=32).digest() for unit in units]
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
@@ -68,6 +98,30 @@ def draws(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
     randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
     return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
+
+
+def _by_md5(seed: int, campaign: str, units: Sequence[str]) -> Draws:
+    words = _md5_words(md5_key(seed, campaign), units)
+    high, low = words[:, 0], words[:, 1]
+    # 13 digits are 52 bits: of the first word, of what is left of it and the second, and the rest.
+    randomised = (high >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    chosen = ((high & np.uint64(0xFFF)) << np.uint64(40)) | (low >> np.uint64(24))
+    place = (low & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
+    # All 128 bits are spent: the lot has a key, and a hash, of its own.
+    lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
+    choice = chosen.astype(np.float64) * 2.0**-52
+    return Draws(randomised, choice, place, np.ascontiguousarray(lot))
+
+
+def _md5_words(key: str, units: Sequence[str]) -> AnyArray:
+    """Return two words of 64 bits for each id, the digits of the hash in their order."""
+    begun = md5(key.encode(), usedforsecurity=False)
+    parts = []
+    for unit in units:
+        whole = begun.copy()
+        whole.update(unit.encode())
+        parts.append(whole.digest())
+    return np.frombuffer(b"".join(parts), dtype=">u8").reshape(-1, 2).astype(np.uint64)
 
 
 def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyArray:

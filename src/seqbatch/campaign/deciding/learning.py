@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.decisions import BLOCK
+from seqbatch.campaign.deciding.exact import GroupSums
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.earlier_decisions import extents_of
 from seqbatch.campaign.record.outcomes import Ledger
@@ -107,11 +108,16 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
         absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
         return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
-    policy = now.made_policy()
+    policy, sums = now.made_policy(), _sums(now, state)
     for chunk in _chunks_of(reader, now, news):
-        state = _learned(now, policy, state, chunk, news.fresh)
-        state = _corrected(now, policy, state, chunk, news)
-    return _closed(policy, state)
+        state = _learned(now, policy, state, chunk, news.fresh, sums)
+        state = _corrected(now, policy, state, chunk, news, sums)
+    return ended(policy, state, sums)
+
+
+def _sums(now: Situation, state: Any) -> GroupSums | None:
+    """Return where exact sums are gathered; None where outcomes are added one after another."""
+    return GroupSums(now, state) if now.spec.sums == "exact" else None
 
 
 def _chunks_of(reader: Reader, now: Situation, news: News) -> Iterator[UnitChunk]:
@@ -128,9 +134,10 @@ def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> A
     state = policy.begin(now.problem())
     for wave in range(1, waves + 1):
         chunks = [extent.chunk for extent in reader.extents(wave=wave)]
+        sums = _sums(now, state)
         for chunk in reader.unit_chunks(given=True, chunks=chunks):
-            state = _learned(now, policy, state, chunk, known)
-        state = _closed(policy, state)
+            state = _learned(now, policy, state, chunk, known, sums)
+        state = ended(policy, state, sums)
     return state
 
 
@@ -196,7 +203,12 @@ class _Rows:
 
 
 def _learned(
-    now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, outcomes: Ledger
+    now: Situation,
+    policy: BasePolicy,
+    state: Any,
+    chunk: UnitChunk,
+    outcomes: Ledger,
+    sums: GroupSums | None,
 ) -> Any:
     here = outcomes.within(chunk.first, chunk.first + chunk.count)
     if not len(here) or chunk.wave in now.skipped:
@@ -205,11 +217,21 @@ def _learned(
     rewards = rows.learned(now, here.values)
     for part, vectors in rows.pieces(now):
         feedback = Feedback(vectors, rows.actions[part], rows.groups[part], rewards[part])
-        state = policy.learn(state, feedback)
+        if sums is None:
+            state = policy.learn(state, feedback)
+        else:
+            sums.add(feedback)
     return state
 
 
-def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, news: News) -> Any:
+def _corrected(
+    now: Situation,
+    policy: BasePolicy,
+    state: Any,
+    chunk: UnitChunk,
+    news: News,
+    sums: GroupSums | None,
+) -> Any:
     """Put new values in the place of old ones: the units stay, what they sum to changes."""
     low, high = chunk.first, chunk.first + chunk.count
     here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
@@ -221,6 +243,10 @@ def _corrected(now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk,
     )
     models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
     for part, vectors in rows.pieces(now):
+        if sums is not None:
+            groups = rows.groups[part]
+            sums.replace(vectors, rows.actions[part], groups, before[part], after[part])
+            continue
         for group in np.unique(rows.groups[part]):
             # -1: no estimate to come uses the outcome, so that its correction changes none.
             if group >= 0:
@@ -243,49 +269,10 @@ def _change(
     return Statistics(zero.gram, gained.moment, squares.astype(np.float64), zero.count)
 
 
-def _closed(policy: BasePolicy, state: Any) -> Any:
-    """End a wave; what a deficient estimate means for a campaign is said by :func:`notes`."""
+def ended(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
+    """End a wave; what a deficient estimate means is said by :mod:`.learning_notes`."""
+    if sums is not None:
+        state = sums.absorbed(policy, state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficiencyWarning)
         return policy.close(state)
-
-
-def notes(now: Situation, state: Any) -> list[str]:
-    """Say which columns say nothing, and which models have too little data."""
-    numbers = {} if now.learned is None else now.learned.numbers
-    said = [
-        f"column {name} was constant in the first wave; it has no part in the model"
-        for name, number in numbers.items()
-        if number.sd == 0
-    ]
-    determined, encoder = now.made_policy().determined(state), now.encoder()
-    if determined is None or (determined == encoder.dim).all():
-        return said
-    why = "too few outcomes, levels that nobody had, or columns that went together so far"
-    if (directions := encoder.directions()) is None:
-        why += "; or, which is harmless, an intercept beside all levels of a category"
-    most = encoder.dim if directions is None else directions[1]
-    names = [now.actions[number].name for number in now.active]
-    if now.spec.model == "shared":
-        names = ["all actions"]
-    for rank in sorted(set(determined.tolist())):
-        if rank < most:
-            models = [name for name, own in zip(names, determined, strict=True) if own == rank]
-            said.append(
-                f"the outcomes so far cannot tell all features apart for {', '.join(models)} "
-                f"({rank} of {most} directions of the model are determined): what they leave open "
-                f"counts as no difference until more outcomes come. The reason: {why}"
-            )
-    return said
-
-
-def aliasing(now: Situation) -> list[str]:
-    """Say that columns repeat one another by their making, which harms nothing."""
-    used, most = now.encoder().directions() or (0, 0)
-    if used == most:
-        return []
-    return [
-        f"harmless: the model has {used} columns, and {most} of them would do. Some say the same "
-        "as others together, as all levels of a category do beside the intercept. Estimated "
-        "outcomes and decisions do not depend on it"
-    ]

@@ -1,8 +1,10 @@
 """How much of the variance each wave of a campaign may contribute, by what was fixed in advance.
 
-As planned at creation, while nothing of the plan was changed. Where the calendar decides, and after
-an amendment, a wave's share is set by its units and their probabilities, as they were assigned:
-by anything but its outcomes.
+As planned at creation, while nobody changed the plan. Where the calendar decides, and after an
+amendment, a wave's share is set by its units and their probabilities, as they were assigned: by
+anything but its outcomes. Sizes that were adopted from a proposal follow from outcomes, and the
+shares stay those of the sizes declared before: with them the waves' statistics are independent
+standard normals in fixed proportions, whatever the sizes became.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +50,9 @@ def planned(then: Situation) -> PlanOfShares:
     actions = max(len(then.active), 2)
     uniform, floor = kept_up(then)
     kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
-    return plan_of_shares(then.sizes, actions=actions, randomised=uniform, floor=floor, policy=kind)
+    return plan_of_shares(
+        then.declared, actions=actions, randomised=uniform, floor=floor, policy=kind
+    )
 
 
 def kept_up(then: Situation) -> tuple[float, float]:
@@ -83,7 +87,9 @@ def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
 
 def _wave(created: Situation, then: Situation) -> PlannedWave:
     plan, place = planned(then), then.wave - 1
-    same = (then.sizes, then.floor, then.active) == (created.sizes, created.floor, created.active)
+    same = (then.declared, then.floor, then.active) == (
+        created.declared, created.floor, created.active
+    )  # fmt: skip
     information = [size / cost for size, cost in zip(plan.sizes, plan.costs, strict=True)]
     return PlannedWave(
         share=plan.shares[place] if same and not then.spec.grid.calendar else None,

@@ -108,8 +108,8 @@ def look(
 ) -> tuple[LookTaken | None, KeptSums | None]:
     """Look at the wave that is being closed; return what is seen, and sums for the next look.
 
-    Nothing is seen where no rule was declared, in a wave that is skipped, and while all outcomes
-    are equal.
+    Nothing is seen where no rule was declared, while the campaign is masked (the control is in the
+    key), in a wave that is skipped, and while all outcomes are equal.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def look(
     events, record
         All events before it is closed, and the newest state.
     """
-    if now.spec.stopping.rule == "none":
+    if now.spec.stopping.rule == "none" or now.masked:
         return None, None
     kept, data = kept_and_new(reader, now, record)
     if now.wave not in data.waves:

@@ -24,6 +24,17 @@ def inflated(now: Situation, *, waves: int) -> float | None:
     return error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
 
 
+def unlooked(now: Situation) -> list[str]:
+    """Say why the declared rule is not applied while the campaign is masked."""
+    if now.spec.stopping.rule == "none" or not now.masked:
+        return []
+    return [
+        f"no look: the declared rule ({now.spec.stopping.rule}) compares with the control, which "
+        "is in the key alone. It is applied when a wave is closed after the campaign was unmasked, "
+        "and nothing is spent until then"
+    ]
+
+
 def look_text(look: LookTaken) -> str:
     """Say where the boundary is, where the statistic is, and what the rule says."""
     places = "; ".join(

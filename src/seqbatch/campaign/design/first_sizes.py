@@ -40,9 +40,10 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
     # What theory calls a batch is a wave here.
     reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
-    effect, noise = made.model.scenarios[0]
+    noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
     assumed = (
-        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, and outcomes "
+        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or take "
+        f"a factor of {made.request.law.spread:g}, and outcomes "
         f"vary with standard deviation {noise:g}; `seqbatch plan` takes your own with --effect and "
         "--noise"
     )

@@ -18,6 +18,10 @@ CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
 
 #: What a plan takes from the spec itself.
 OWN = ("actions", "features", "dim", "randomised", "floor")
+#: What a plan would choose the randomised share by, which is the spec's.
+DETECTING = ("detect", "power")
+#: What is no setting but somebody to tell.
+TOLD = ("progress",)
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
@@ -39,7 +43,9 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
     for name in OWN:
         if name in wanted:
             raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
-    settings = [name for name in signature(plan).parameters if name not in OWN]
+    settings = [
+        name for name in signature(plan).parameters if name not in (*OWN, *DETECTING, *TOLD)
+    ]
     for name in wanted:
         if name not in settings:
             raise InvalidSpecError(

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from seqbatch.campaign.design.constraint_checks import check_constraints
 from seqbatch.campaign.design.constraints import AnyCapacity, Budget
 from seqbatch.campaign.design.eligibility import Column, Kind, Rule, parsed
+from seqbatch.campaign.design.exact_checks import check_elsewhere, check_exact
 from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import (
     MOST_ACTIONS,
@@ -51,6 +52,7 @@ class Grid(Part):
     waves: Whole | None = Field(default=None, ge=1, le=MOST_WAVES)
     units: Whole | None = Field(default=None, ge=1, le=MOST_UNITS)
     plan: dict[str, Any] | None = None
+    adaptive: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "Grid":
@@ -69,6 +71,11 @@ class Grid(Part):
             )
         if not self.calendar and (self.waves is not None or self.units is not None):
             raise ValueError("waves and units go with calendar = true alone")
+        if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
+            raise ValueError(
+                "adaptive = true proposes new sizes, and where the calendar decides there are none "
+                "to propose: leave it out, or declare sizes or a plan without waves"
+            )
         return self
 
 
@@ -131,6 +138,9 @@ class Spec(Part):
     required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
     draw: Literal["independent", "balanced"] | None = None
+    draws: Literal["blake2", "md5"] = "blake2"
+    sums: Literal["floating", "exact"] = "floating"
+    rows: Literal["here", "elsewhere"] = "here"
     strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
     fallback: str | None = None
     columns: dict[Name, Kind] = Field(default={})
@@ -167,9 +177,16 @@ class Spec(Part):
                 "start is needed where a date's days are a feature: they are counted from it, as "
                 "in start = 2026-03-01"
             )
+        if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
+            raise ValueError(
+                "grid.adaptive = true needs one model per action, with an intercept: leave it out, "
+                'or declare model = "per-action" and features.intercept = true'
+            )
         self._check_columns(names)
         self._check_segments()
         check_constraints(self)
+        check_exact(self)
+        check_elsewhere(self)
         return self
 
     def _check_segments(self) -> None:

@@ -181,6 +181,14 @@ STOPPING = (
     '# rule = "obrien-fleming"  # or "pocock"; each close says what it says\n'
     "# futility = true  # stop, too, where success has become unlikely\n"
 )
+CONSTRAINTS = (
+    "\n# Who may get an action, how many units may, and what all may cost.\n# [eligible]\n"
+    '# "an action" = "a column of yes and no"  # or a rule: "age >= 18 and not member"\n'
+    "# [capacity]\n"
+    '# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
+    "# [budget]\n"
+    '# total = 10000  # needs costs: actions = ["none", {name = "call", cost = 4.5}]\n'
+)
 
 
 def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> str:
@@ -196,6 +204,7 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _left_out(draft),
         f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
         "# or calendar = true with waves = 3, units = 10000: a wave ends when it is closed\n",
+        CONSTRAINTS,
         STOPPING,
         '\n# Left out, the recommended policy is used.\n# [policy]\n# kind = "ThompsonSampling"\n',
     ]

@@ -35,6 +35,9 @@ class Situation:
         The numbers of those that are no longer given.
     sizes
         The waves' sizes: as planned, or as expected where the calendar decides.
+    declared
+        The sizes that the waves' shares of the variance come from: as declared at creation, or by a
+        person's amendment, whatever replanning made of them since.
     floor
         The least probability of an action.
     policy
@@ -77,12 +80,19 @@ class Situation:
         key was brought back.
     prices
         What the newest assignment of the open wave says of its limits; empty where there were none.
+    proposal
+        The sizes that closing the last wave proposed, until units are assigned or anything is
+        amended.
+    explored
+        The share of the open wave that an adopted proposal assigns at random, where that is more
+        than the spec says.
     """
 
     spec: Spec
     actions: tuple[Action, ...]
     retired: frozenset[int]
     sizes: tuple[int, ...]
+    declared: tuple[int, ...]
     floor: float
     policy: dict[str, Any]
     wave: int = 1
@@ -107,6 +117,8 @@ class Situation:
     prices: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     unmasked: bool = False
+    proposal: dict[str, Any] | None = None
+    explored: float = 0.0
 
     @property
     def name(self) -> str:
@@ -122,6 +134,11 @@ class Situation:
     def active(self) -> tuple[int, ...]:
         """The numbers of the actions that are given."""
         return tuple(n for n in range(len(self.actions)) if n not in self.retired)
+
+    @property
+    def randomised(self) -> float:
+        """The share of the open wave's units that get a random action."""
+        return max(self.spec.randomised, self.explored)
 
     @property
     def fixed(self) -> int | None:
@@ -174,6 +191,7 @@ class Situation:
                 "actions": tuple(Action.model_validate(action) for action in plain["actions"]),
                 "retired": frozenset(plain["retired"]),
                 "sizes": tuple(plain["sizes"]),
+                "declared": tuple(plain["declared"]),
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
@@ -223,6 +241,16 @@ class Situation:
             raise CampaignStateError(
                 f"campaign {self.name}: {every} closed. Add waves with amend, or create a new "
                 "campaign."
+            )
+
+    def require_rows(self) -> None:
+        """Refuse what needs the rows of a campaign that keeps them elsewhere."""
+        if self.spec.rows == "elsewhere":
+            raise CampaignStateError(
+                f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): its units '
+                "are assigned, and its waves summed up, by the statements of seqbatch campaign "
+                "sql, and record-sums closes a wave. Nothing here can look at a row.",
+                commands=[("sql", self.name, "--what", "assign", "--units", "YOUR_TABLE")],
             )
 
     def require_no_stop(self) -> None:
@@ -281,6 +309,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         actions=spec.actions,
         retired=frozenset(),
         sizes=tuple(payload["sizes"]),
+        declared=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
         absent=spec.reward.absent,
@@ -306,6 +335,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 in_wave=_more(now.in_wave, more),
                 in_all=_more(now.in_all, more),
                 prices=payload.get("limits", {}),
+                proposal=None,
             )
         case "record":
             return replace(
@@ -316,10 +346,13 @@ def _after(now: Situation, event: Event) -> Situation:
             )
         case "close":
             learned = payload.get("learned")
+            past = now.units
+            if "elsewhere" in payload:
+                past = (*past[:-1], event.counts["units"])
             return replace(
                 now,
                 wave=now.wave + 1,
-                units=(*now.units, 0),
+                units=(*past, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else Learned.of(learned),
@@ -329,6 +362,8 @@ def _after(now: Situation, event: Event) -> Situation:
                 prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
+                proposal=payload.get("proposal"),
+                explored=0.0,
             )
         case "unmask":
             return _unmasked(now, payload["codes"], payload["control"])
@@ -386,12 +421,17 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
     absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
+    sizes = tuple(payload.get("sizes", now.sizes))
     return replace(
         now,
         spec=_respelled(now.spec, payload),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
-        sizes=tuple(payload.get("sizes", now.sizes)),
+        sizes=sizes,
+        # Sizes that follow from outcomes leave the shares as they were fixed before them.
+        declared=now.declared if "adopted" in payload or "sizes" not in payload else sizes,
+        explored=float(payload.get("explored", now.explored)),
+        proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
         absent=absent["absent"],
         wait=absent["after"],

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from seqbatch.campaign.deciding.learning import relearned
 from seqbatch.campaign.deciding.possible import require_possible
+from seqbatch.campaign.deciding.proposal_words import adopted_text, why_none
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.design.reasons import reason
 from seqbatch.campaign.design.reward import Measured, check_absent, waiting
@@ -22,6 +23,7 @@ from seqbatch.campaign.steps.respelling import respelled
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.planning.replanning import Proposal
 
 
 class Amending:
@@ -48,6 +50,7 @@ class Amending:
     ) -> Event:
         """Amend what is asked for, and learn the closed waves again under the new terms."""
         now = self.now
+        now.require_rows()
         payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
         if absent is not None:
             payload["absent"] = self._absent(absent)
@@ -79,6 +82,27 @@ class Amending:
         self._check_after(after, bool(add))
         if not force:
             self._protect_control(after)
+        return self._learn_again(after, payload, why)
+
+    def adopt(self, *, why: str) -> Event:
+        """Adopt the sizes that closing the last wave proposed."""
+        now = self.now
+        if now.proposal is None or not (wanted := Proposal.of(now.proposal)).changes:
+            raise CampaignStateError(
+                f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}"
+            )
+        payload = {
+            "sizes": [*now.sizes[: now.wave - 1], *wanted.sizes],
+            "explored": wanted.explored,
+            "adopted": now.closes[-1],
+        }
+        after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        return self._learn_again(after, payload, why or adopted_text(wanted))
+
+    def _learn_again(self, after: Situation, payload: dict[str, Any], why: str) -> Event:
+        """Write an amendment with what the closed waves teach under the new terms."""
+        now = self.now
         # Another number of actions is another problem: sums of the old one do not fit into it.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
@@ -280,6 +304,7 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
+        ("share of the next wave at random", before.randomised, after.randomised),
         ("absent", before.absent, after.absent),
         ("after", before.wait, after.wait),
         ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
@@ -331,3 +356,9 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         place = ".".join(str(part) for part in found["loc"])
         rule = "an action with a name and, under a shared model, finite features"
         raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None
+
+
+def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """Adopt the proposed sizes, in one transaction."""
+    with store.change(name) as change:
+        return Amending(change, logbook).adopt(why=why)

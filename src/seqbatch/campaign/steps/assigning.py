@@ -275,7 +275,8 @@ class Assigning:
             units = [units[row] for row in fresh]
             given = given.take(fresh)
         if self._together is None:
-            drawn = draws(self.now.spec.seed, self.now.name, units)
+            spec = self.now.spec
+            drawn = draws(spec.seed, spec.name, units, by=spec.draws)
             decided = decide(self.now, self._policy, known, given, drawn)
         else:
             rows = np.arange(self._new, self._new + len(units))
@@ -385,6 +386,7 @@ def assign(
         # Outside the transaction: a large file is checked without keeping others waiting.
         with store.read(name) as reader:
             now = current(reader)
+        now.require_rows()
         counting = partial_call(report, "checking")
         checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
         with store.change(name) as change:

@@ -9,10 +9,12 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
-from seqbatch.campaign.deciding.learning import News, aliasing, closed, notes, still_used
+from seqbatch.campaign.deciding.learning import News, closed, still_used
+from seqbatch.campaign.deciding.learning_notes import aliasing, notes
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
-from seqbatch.campaign.deciding.stopping_words import inflated
+from seqbatch.campaign.deciding.stopping_words import inflated, unlooked
 from seqbatch.campaign.deciding.tally import Tally, tally
 from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
@@ -22,6 +24,7 @@ from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRec
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.features.frozen import Learned
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.planning.replanning import Proposal
 
 #: Absent units that are kept together.
 PIECE = 65_536
@@ -66,6 +69,8 @@ class Closed:
         The error of testing after every wave so far where nothing differs and no rule was declared,
         instead of 5% (or the declared alpha); None with a rule, and after the first wave. It counts
         the first 12 waves and is larger after more.
+    proposal
+        Sizes for the waves to come, where the spec is adaptive and two waves or more are to come.
     notes
         What there is to say about the estimate.
     event, hash
@@ -89,6 +94,7 @@ class Closed:
     metrics: tuple[MetricRow, ...]
     stopping: LookTaken | None
     inflated: float | None
+    proposal: Proposal | None
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -114,6 +120,7 @@ class Closed:
             metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             inflated=payload.get("inflated"),
+            proposal=Proposal.of(found) if (found := payload.get("proposal")) else None,
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -134,6 +141,7 @@ class Closing:
         # A call that is repeated after its answer was lost gets that answer, and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(self._change.event(now.closes[wave - 1]))
+        now.require_rows()
         self._refuse_wrong_wave(wave)
         now.require_open()
         record = self._change.last_state()
@@ -260,6 +268,7 @@ class Closing:
         everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
         state = closed(learner, before, change, everyone)
         stopping, kept = look(change, learner, change.events(), record)
+        ahead = proposed(learner, state)
         content = pack_state(state, None if kept is None else kept.arrays)
         saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
         saved = sealed(change.name, saved)
@@ -280,8 +289,10 @@ class Closing:
                 "late": late,
                 "stopping": None if stopping is None else stopping.plain(),
                 "inflated": inflated(now, waves=now.wave),
+                **({} if ahead is None else {"proposal": ahead.plain()}),
                 "learned": None if learned is None else learned.plain(),
                 "notes": [
+                    *unlooked(now),
                     *notes(learner, state),
                     *(aliasing(learner) if now.wave == 1 else []),
                     *([UNUSED.format(unused)] if unused else []),

@@ -17,6 +17,7 @@ from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
+from seqbatch.campaign.warehouse.rule import inexpressible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.targets import require_target
 
@@ -97,6 +98,10 @@ def begun(payload: dict[str, Any]) -> Situation:
             f"{now.policy.get('first')!r}. "
             'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
         )
+    if now.spec.rows == "elsewhere" and (found := inexpressible(now)):
+        raise InvalidSpecError(
+            f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
+        )
     if not keeps_control(now):
         raise InvalidSpecError(
             "control: after the first wave nothing makes sure that any unit gets "
@@ -160,7 +165,7 @@ def create(
     if (made := prepared.key) is None:
         if key is not None:
             raise InvalidArgumentError("key", "left out: the campaign is not masked", key)
-        _keep(store, logbook, prepared)
+        keep(store, logbook, prepared)
         return
     if key is None:
         raise InvalidArgumentError(
@@ -170,13 +175,14 @@ def create(
     target = require_target(key, name="key", apart_from={"the store": store.files})
     made.write(target)
     try:
-        _keep(store, logbook, prepared)
+        keep(store, logbook, prepared)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
 
 
-def _keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+def keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+    """Keep a campaign, and not the key that it may have."""
     now = prepared.now
     with store.create(now.name) as change:
         state = StateRecord(event=1, wave=0, content=prepared.state, hash="")

@@ -13,7 +13,7 @@ def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) 
     with store.change(name) as change:
         now = current(change)
         _, chunks = change.next_chunks()
-        if chunks:
+        if chunks or (now.closes and now.spec.rows == "elsewhere"):
             advice = "Abort it, and create" if now.condition == "open" else "Create"
             raise CampaignStateError(
                 f"campaign {name} has rows of outcomes on record, and what was seen is not deleted "

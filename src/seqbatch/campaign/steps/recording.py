@@ -83,6 +83,7 @@ class Recording:
         self._correct = correct
         self._file = file
         self._now = current(change)
+        self._now.require_rows()
         _, self._chunk = change.next_chunks()
         self._counts: Counter[str] = Counter()
         self._late = self._corrected = self._repeats = self._observed = 0

@@ -14,7 +14,7 @@ from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.steps.assigning import Assigned, assign
-from seqbatch.campaign.steps.creating import Prepared, begun, create, first_state, prepare
+from seqbatch.campaign.steps.creating import Prepared, begun, first_state, keep, prepare
 from seqbatch.campaign.steps.recording import Recorded, record
 from seqbatch.campaign.tables.reading import source
 from seqbatch.errors import (
@@ -132,7 +132,7 @@ class Validating:
             self._unchecked.append(f"{outcomes}: the ids of units must be right first")
 
     def _assign(self, prepared: Prepared, units: Any) -> Assigned:
-        create(self._scratch, self._logbook, prepared)
+        keep(self._scratch, self._logbook, prepared)
         return assign(
             self._scratch, prepared.now.name, self._logbook, units, out=None, partial=False,
             draw=False, rest=None, file_format=None, out_format=None, force=False,

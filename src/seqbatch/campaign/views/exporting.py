@@ -46,6 +46,8 @@ def export(
 def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:
     events = events_until(reader.events(), at_event)
     now, count = situation(events), 0
+    if what != "events":
+        now.require_rows()
     if what == "events":
         tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])
     elif what == "units":

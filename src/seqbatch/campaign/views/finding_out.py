@@ -38,6 +38,7 @@ def findings(
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = current(reader) if at_event is None else situation(events)
+        now.require_rows()
         data = logged(reader, now, segments=now.spec.report.segments)
         basis = _basis(now, data, events, level)
         basis["metrics"] = metric_rows(reader, now)

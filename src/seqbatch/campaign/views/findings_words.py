@@ -123,7 +123,12 @@ def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
 
 
 def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
-    if not found.control_declared:
+    if now.masked:
+        yield (
+            "The control is named in the key alone; while the campaign is masked, codes are "
+            f"compared with the first, {found.control}."
+        )
+    elif not found.control_declared:
         yield f"No control was declared; actions are compared with the first, {found.control}."
     first = {action.name for action in now.spec.actions}
     for name in found.retired:

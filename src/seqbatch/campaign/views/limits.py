@@ -35,8 +35,10 @@ class LimitRow:
 def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
     """Return every limit of a campaign with what is used of it."""
     rows = []
+    given = {now.actions[number].name for number in now.active}
     for name, capacity in now.spec.capacity.items():
-        if capacity.each_wave is not None or capacity.at_least:
+        # Nobody gets what was retired: there is no quota of it to reach.
+        if name in given and (capacity.each_wave is not None or capacity.at_least):
             used = now.in_wave.get(name, 0)
             rows.append(LimitRow(name, "this wave", used, capacity.each_wave, capacity.at_least))
         if capacity.total is not None:

@@ -7,17 +7,22 @@ from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
 
-Step = Literal["assign", "record", "close", "report"]
+Step = Literal["assign", "record", "close", "report", "sql", "status"]
 
 
 def next_step(store: Store, name: str) -> Step:
-    """Return which call comes next: assign, record, close, or report where no wave is open."""
+    """Return which call comes next: assign, record, close, or report where no wave is open.
+
+    Where the rows are kept elsewhere: sql, or status.
+    """
     with store.read(name) as reader:
         return step_from(current(reader))
 
 
 def step_from(now: Situation) -> Step:
     """Return which call comes next in a situation."""
+    if now.spec.rows == "elsewhere":
+        return "sql" if now.condition == "open" else "status"
     if now.condition != "open" or now.stop:
         return "report"
     units = now.units[now.wave - 1]

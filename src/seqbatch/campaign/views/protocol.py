@@ -1,24 +1,28 @@
 """The protocol of a campaign: what was declared before its first unit, for a committee to read."""
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from math import isfinite
+from importlib.metadata import version
 from pathlib import Path
 
-from seqbatch import __version__
 from seqbatch.atomic import atomically
-from seqbatch.campaign.deciding.pooling_plan import kept_up, planned
-from seqbatch.campaign.deciding.stopping import POWER
+from seqbatch.campaign.deciding.pooling_plan import kept_up
+from seqbatch.campaign.design.constraints import Capacity
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.views.constraint_words import (
+    balance_said,
+    limits_said,
+    nobody_said,
+    rules_said,
+)
 from seqbatch.campaign.views.measure import Measure, percent
 from seqbatch.campaign.views.policy_words import plainly
+from seqbatch.campaign.views.protocol_analysis import analysis
 from seqbatch.campaign.views.reporting.document import Document, Heading, Items, Part, Section
 from seqbatch.campaign.views.reporting.formats import FORMATS
-from seqbatch.campaign.views.reporting.methods import REFERENCES
 from seqbatch.campaign.views.words import what_was_done
 from seqbatch.display import Table, cell, counted, number
-from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.inference import detectable_lift, planned_error
 from seqbatch.policies.registry import text
 
 #: The powers for which a detectable lift is told.
@@ -51,7 +55,7 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("waves", "Waves and sample size", list(writing.waves())),
             Section("assignment", "How units are assigned", list(writing.assignment())),
             Section("outcomes", "What is recorded", list(writing.outcomes())),
-            Section("analysis", "How it will be analysed", list(writing.analysis())),
+            Section("analysis", "How it will be analysed", list(analysis(declared))),
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
@@ -122,12 +126,8 @@ class _Writing:
         yield f"Known before assignment and used by the model: {columns or 'nothing'}."
         if spec.eligible:
             yield Heading("Who may get what")
-            yield Items([f"{name}: {rule}" for name, rule in spec.eligible.items()])
-            fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
-            yield (
-                "Where a value is missing the unit is not eligible; who may get nothing "
-                f"{fallback}."
-            )
+            yield Items(rules_said(spec))
+            yield nobody_said(spec)
 
     def waves(self) -> Iterator[Part]:
         now, measure = self.now, self.measure
@@ -165,6 +165,23 @@ class _Writing:
         )
         rows = [[percent(p), number(detectable_lift(error, power=p), 2)] for p in POWERS]
         yield Table("Lifts that are found, two-sided at 5%", ("power", f"lift ({scale})"), rows)
+        if len(now.actions) > 2 or self.spec.stopping.rule != "none":
+            yield "That is for one comparison and one look; several find less."
+        yield from self._less_precise()
+
+    def _less_precise(self) -> Iterator[Part]:
+        """Say that rules and limits let fewer units get an action than was reckoned with."""
+        if self.spec.eligible:
+            yield (
+                "These numbers are for actions that everybody may get. Who may not get both "
+                f"actions tells nothing of a lift: with rules for {', '.join(self.spec.eligible)}, "
+                "an error is larger by one over the square root of the share of units that may."
+            )
+        if scarce := [name for name, one in self.spec.capacity.items() if _most(one)]:
+            yield (
+                f"Limits on {', '.join(scarce)} are not reckoned with: an action that fewer units "
+                "get than without them has larger errors."
+            )
 
     def assignment(self) -> Iterator[Part]:
         now, spec = self.now, self.spec
@@ -176,28 +193,28 @@ class _Writing:
             "every unit and action before the outcome is known."
         )
         yield from self._limits()
+        who = "computed again by verify"
+        if spec.rows == "elsewhere":
+            who = "computed by the database that keeps the rows; no row is kept here"
         yield (
-            f"The draw is by a keyed hash of the unit's id, with the seed {spec.seed} and the "
-            "campaign's name: the same whatever the order of units, and computed again by verify."
+            f"The draw is by a keyed hash ({spec.draws}) of the unit's id, with the seed "
+            f"{spec.seed} and the campaign's name: the same whatever the order of units, and {who}."
         )
 
     def _limits(self) -> Iterator[Part]:
-        spec = self.spec
-        if spec.balanced:
-            within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
-            yield (
-                "Draws are balanced: all units of a file are drawn together, and the number that "
-                f"gets an action, in all{within}, is its expectation rounded up or down."
-            )
-        said = [
-            f"{name}: {_amounts(one.each_wave, one.total, one.at_least)}"
-            for name, one in spec.capacity.items()
-        ]
-        if spec.budget is not None:
-            said.append(f"Budget: {_amounts(spec.budget.each_wave, spec.budget.total, 0)}")
+        yield from balance_said(self.spec)
+        said = limits_said(self.spec)
         if said:
             yield Heading("Limits")
             yield Items(said)
+            yield (
+                "Where a limit binds, the policy's q is changed to keep to it: where q comes from "
+                "scores, who gets what is short are those for whom it is worth most; where actions "
+                "are drawn, the table of q nearest to it in relative entropy is used. What chance "
+                "alone gives an action is lowered only where less than that is left. What is left "
+                "is spread over the units still to come. The probability that is logged is the "
+                "one of the draw, after all of that."
+            )
 
     def outcomes(self) -> Iterator[Part]:
         reward = self.spec.reward
@@ -214,66 +231,13 @@ class _Writing:
             yield Items([_metric(one.column, one.direction, one.guardrail)
                          for one in self.spec.metrics])  # fmt: skip
 
-    def analysis(self) -> Iterator[Part]:
-        others = len(self.now.actions) - 1
-        yield (
-            "Each wave is estimated for itself by doubly robust scores: G(a) = m(a) + 1{A = a} "
-            "(Y - m(A)) / (p(A) q(A)), with the model m of the outcomes, the logged probability p "
-            "and the share q of outcomes that come back. Waves are pooled with shares of the "
-            "variance that are fixed here, before the campaign:"
-        )
-        shares = planned(self.now).shares
-        rows = [[wave, percent(round(share, 4))] for wave, share in enumerate(shares, start=1)]
-        yield Table("Shares of the variance", ("wave", "share"), rows)
-        several = (
-            f" The {others} comparisons cover together, by Dunnett's method." if others > 1 else ""
-        )
-        yield f"Intervals are two-sided with 95% coverage, by Student's t.{several}"
-        yield from self._stopping(others)
-        if self.spec.report.segments:
-            yield (
-                f"Subgroups, declared here: {', '.join(self.spec.report.segments)}; corrected by "
-                "Holm's method."
-            )
-        yield (
-            "Checked in every wave: that actions were given as often as logged, that outcomes are "
-            "missing alike, and that nothing drifts between waves."
-        )
-        yield Heading("References")
-        yield Items(REFERENCES)
-
-    def _stopping(self, others: int) -> Iterator[Part]:
-        rule = self.spec.stopping
-        if rule.rule == "none":
-            yield "No rule for stopping early is declared: results are judged once, at the end."
-            return
-        times = list(accumulate(planned(self.now).shares))
-        bounds = boundaries(times, rule=rule.rule, alpha=rule.alpha / 2 / others)
-        futile = (
-            f", and for futility by bounds for a power of {percent(POWER)}" if rule.futility else ""
-        )
-        yield (
-            f"After each wave the rule {rule.rule} is applied, with a two-sided error of "
-            f"{percent(rule.alpha)} over all looks and actions (group-sequential Holm){futile}."
-        )
-        rows = [
-            [
-                wave,
-                percent(round(min(time, 1.0), 4)),
-                number(bound, 4) if isfinite(bound) else "none",
-            ]
-            for wave, (time, bound) in enumerate(zip(times, bounds, strict=True), start=1)
-        ]
-        columns = ("after wave", "information", "boundary of the statistic")
-        yield Table("Boundaries for the first action that is shown", columns, rows)
-
 
 def _record(events: Sequence[Event]) -> list[Part]:
     """Return how the record is kept, and what was changed since it was declared."""
     parts: list[Part] = [
         f"Every step is an event with its time, who and why, chained by hashes from "
         f"{events[0].hash} on. seqbatch campaign verify computes every decision, estimate and look "
-        f"again, bit for bit. This page was made with seqbatch {__version__}."
+        f"again, bit for bit. This page was made with seqbatch {version('seqbatch')}."
     ]
     later = [
         f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}. Reason: "
@@ -290,19 +254,8 @@ def _may(eligible: dict[str, str], *names: str) -> str:
     return " who may get both" if any(name in eligible for name in names) else ""
 
 
-def _chain(strata: Sequence[str]) -> Iterator[str]:
-    """Yield the levels at which draws are balanced: the first column, the first two, and so on."""
-    for end in range(1, len(strata) + 1):
-        yield f"each {' x '.join(strata[:end])}"
-
-
-def _amounts(each_wave: float | None, total: float | None, at_least: float) -> str:
-    said = [
-        *([f"at most {each_wave:,g} in each wave"] if each_wave is not None else []),
-        *([f"at most {total:,g} in all"] if total is not None else []),
-        *([f"at least {at_least:,g} in each wave"] if at_least else []),
-    ]
-    return "; ".join(said)
+def _most(capacity: Capacity) -> bool:
+    return capacity.each_wave is not None or capacity.total is not None
 
 
 def _metric(column: str, direction: str, guardrail: float | None) -> str:

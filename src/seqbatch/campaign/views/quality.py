@@ -92,16 +92,19 @@ class Quality:
 def quality(now: Situation, events: Sequence[Event]) -> Quality:
     """Gather what the closings of waves saw."""
     found = []
+    unmasked = [event.payload["codes"] for event in events if event.kind == "unmask"]
+    codes: dict[str, str] = unmasked[0] if unmasked else {}
     for event in events:
         if event.kind == "close":
             told = event.payload
+            by_action = {
+                part: {codes.get(name, name): number for name, number in told[part].items()}
+                for part in ("assigned", "observed", "absent", "expected")
+            }
             found.append(
                 WaveQuality(
                     wave=told["wave"],
-                    assigned=told["assigned"],
-                    observed=told["observed"],
-                    absent=told["absent"],
-                    expected=told["expected"],
+                    **by_action,
                     allocation_p=told["allocation"]["p"],
                     missing_p=told["missingness"]["p"],
                 )

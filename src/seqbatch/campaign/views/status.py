@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.deciding.judging import metric_cells
-from seqbatch.campaign.deciding.learning import notes
+from seqbatch.campaign.deciding.learning_notes import notes
 from seqbatch.campaign.deciding.metrics import MetricRow, MetricSums
 from seqbatch.campaign.record.codec import unpack, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
@@ -14,57 +14,17 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.views.elsewhere import actions_elsewhere, waves_elsewhere
 from seqbatch.campaign.views.limits import LimitRow, limit_rows, worth
+from seqbatch.campaign.views.waves import ActionRow, Wave
 from seqbatch.display import Table, shown
+from seqbatch.planning.replanning import Proposal
 
 #: What is said where a weighted mean would claim what the wave cannot show.
 UNKNOWN = (
     "where some units of a wave could not get an action, nothing tells what it would do for all of "
     "them; its weighted mean is left out"
 )
-
-
-@dataclass(frozen=True)
-class Wave:
-    """One wave: its size as planned, its units and outcomes, and whether it is closed.
-
-    `observed` counts the recorded outcomes, and `absent` the units that have none and count as what
-    was declared for them.
-    """
-
-    wave: int
-    size: int | None
-    assigned: int
-    observed: int
-    closed: bool
-    absent: int = 0
-
-
-@dataclass(frozen=True)
-class ActionRow:
-    """One action in one wave: units, how many of them randomised, outcomes, and two means.
-
-    `outcomes` are those recorded, and `absent` units have none and count as what was declared. The
-    means are of both, with what the action costs. `mean` is the plain one. `weighted` is the
-    inverse-probability-weighted one, what the outcome would be if all units of the wave got this
-    action. It takes outcomes to be missing at random. It is None where no
-    outcome was seen, and where `least`, the smallest probability of the action for any unit of the
-    wave, is 0: nothing tells what the action would do for a unit that could not get it.
-    `difference` is the weighted mean less the control's. No interval is drawn around either: those
-    that hold after adaptive waves are in a campaign's findings. `least` is None while a campaign is
-    masked.
-    """
-
-    wave: int
-    action: str
-    units: int
-    randomised: int
-    outcomes: int
-    mean: float | None
-    weighted: float | None
-    least: float | None
-    difference: float | None = None
-    absent: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +54,8 @@ class Status:
         How many values of each column were moved to a bound so far.
     limits, worth
         What is used of capacities and the budget; and what one more of what is short is worth.
+    proposal
+        The sizes that closing the last wave proposed, while they can still be adopted.
     notes
         What there is to know about the estimate.
     events, hash, state
@@ -122,6 +84,7 @@ class Status:
     clipped: dict[str, int] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
+    proposal: Proposal | None = None
 
     def tables(self) -> list[Table]:
         """Return the waves, what was assigned in them and what was observed, as shown."""
@@ -187,6 +150,10 @@ def _status(reader: Reader, now: Situation) -> Status:
         for number in sorted(sums)
         for row in compared(sums[number].rows(now, number), now.spec.control)
     )
+    waves = tuple(_wave(now, number, sums.get(number)) for number in _numbers(now))
+    if now.spec.rows == "elsewhere":
+        events = reader.events()
+        waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
     if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
@@ -197,7 +164,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         left=now.left,
         policy=now.policy,
         control=now.spec.control,
-        waves=tuple(_wave(now, number, sums.get(number)) for number in _numbers(now)),
+        waves=waves,
         actions=actions,
         conflicts=now.conflicts,
         quarantined=now.quarantined,
@@ -220,6 +187,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         metrics=metrics.rows([action.name for action in now.actions]),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
+        proposal=None if now.proposal is None else Proposal.of(now.proposal),
     )
 
 

@@ -39,7 +39,7 @@ def wrong_look(
     stored = event.payload.get("stopping")
     again, sums = look(reader, now, before, states[0])
     plain = None if again is None else again.plain()
-    if not _alike(stored, plain):
+    if not alike(stored, plain):
         return f"the rows give {plain}, not {stored}"
     if not _same_sums(sums, states[1]):
         return "the rows give other sums than those kept for the next look"
@@ -54,12 +54,12 @@ def _same_sums(sums: KeptSums | None, stored: StateRecord) -> bool:
     )
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether plain values are the same, numbers but for rounding."""
+def alike(one: Any, other: Any) -> bool:
+    """Say whether plain values are the same, numbers but for rounding."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
     return bool(one == other)

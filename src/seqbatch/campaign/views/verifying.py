@@ -39,9 +39,11 @@ from seqbatch.campaign.record.store import (
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
+from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
 from seqbatch.campaign.views.sealing import Seal, broken
 from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
+from seqbatch.campaign.warehouse.evidence import UNPROVEN, learned_elsewhere, wrong_evidence
 from seqbatch.core.arrays import Integers
 
 #: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
@@ -169,6 +171,11 @@ class _Verifying:
                 f"numbers computed again differ by up to {self._rounded:.1g}, within rounding "
                 f"({ROUNDING:g}): another machine or another library made them",
             )
+        notes += tuple(
+            UNPROVEN.format(event.payload["wave"])
+            for event in self._events
+            if "elsewhere" in event.payload
+        )
         order = tuple(sorted(self._findings, key=lambda finding: finding.event))
         return Verified(len(self._events), self._units, self._outcomes, self._states, order, notes)
 
@@ -316,7 +323,7 @@ class _Verifying:
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
-        drawn = draws(now.spec.seed, now.name, units)
+        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws)
         if (known := self._known(now)) is None:
             return
         if now.spec.balanced:
@@ -334,7 +341,8 @@ class _Verifying:
         event = Together(now, now.made_policy())
         for piece in waiting:
             event.add(piece.units, piece.given, piece.known)
-        again, start = event.decided(), 0
+        logged = np.concatenate([piece.stored.probabilities for piece in waiting])
+        again, start = event.decided(np.ascontiguousarray(logged[:, list(now.active)])), 0
         for piece in waiting:
             rows = np.arange(start, start + len(piece.units))
             self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
@@ -412,6 +420,9 @@ class _Verifying:
             return
         # Before first, then after: what is asked for in order is not folded twice.
         state = self._closed(event, stored) if event.kind == "close" else None
+        before = self._after(event.sequence - 1) if event.kind == "amend" else None
+        if before and (problem := wrong_adoption(before, self._events, event)):
+            self._find(event.sequence, "adopted proposal", problem)
         now = self._after(event.sequence)
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
@@ -427,6 +438,8 @@ class _Verifying:
 
     def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._after(event.sequence - 1)
+        if (said := event.payload.get("elsewhere")) is not None:
+            return self._closed_elsewhere(event, now, said)
         if now.wave == 1:
             chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
             learned = learn(
@@ -455,4 +468,16 @@ class _Verifying:
             problem = f"the times of events give {gone.waiting}, not {after.waiting}"
             self._find(event.sequence, "waiting assignments", problem)
         news = news.counting(gone.ledger(event.sequence, parts=0))
-        return closed(learner, unpack_state(before.content, now), self._reader, news)
+        state = closed(learner, unpack_state(before.content, now), self._reader, news)
+        if problem := wrong_proposal(learner, state, event):
+            self._find(event.sequence, "proposal", problem)
+        return state
+
+    def _closed_elsewhere(self, event: Event, now: Situation, said: dict[str, Any]) -> Any:
+        """Learn again from the sums on record, and make the statement again that they are of."""
+        before = self._reader.last_state(before_event=event.sequence)
+        assert before is not None
+        state = unpack_state(before.content, now)
+        if problem := wrong_evidence(now, state, said):
+            self._find(event.sequence, "sums", problem)
+        return learned_elsewhere(now, state, said["sums"])

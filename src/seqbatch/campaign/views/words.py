@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.proposal_words import proposal_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.limits import limits_table
 from seqbatch.campaign.views.policy_words import plainly
@@ -16,7 +17,8 @@ from seqbatch.display import Table, alike, cell, counted, number
 from seqbatch.policies.registry import text
 
 if TYPE_CHECKING:
-    from seqbatch.campaign.views.status import Status, Wave
+    from seqbatch.campaign.views.status import Status
+    from seqbatch.campaign.views.waves import Wave
 
 #: What the column `randomised` does not count.
 FIRST_WAVE = (
@@ -201,6 +203,8 @@ def _observed(status: "Status", named: dict[str, str]) -> Table:
 def remarks(status: "Status") -> list[str]:
     """Return what stands below the tables: rows that are held, notes, and the state's hash."""
     said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    if status.proposal is not None:
+        said.append(proposal_text(status.proposal, status.unit))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
         told = absences(recorded, absent, status.absent_value, status.unit)
@@ -244,11 +248,15 @@ def events_table(name: str, events: list[Event]) -> Table:
 
 
 def what_was_done(event: Event) -> str:
-    """Return an event's counts, and of an amendment what was changed, from what to what."""
+    """Return an event's counts, and what was changed, from what to what."""
     changed = [
         f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
         for change in event.payload.get("changes", ())
     ]
+    if event.kind == "unmask":
+        changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
+    if event.kind == "continue":
+        changed = [f"after wave {event.payload['wave']}"]
     return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
 
 

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.restricted_points import (
+        NEVER,
+        assign_within,
+        choose_restricted_points,
+    )
     from seqbatch.core.kernels.rounding import round_table, whole_parts
     from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
+    from seqbatch.core.kernels.systems import solve_positive
     from seqbatch.core.kernels.tilting import (
         movable,
         move,
@@ -29,10 +35,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "NEVER",
     "REFRESH",
     "accumulate",
+    "assign_within",
     "best_shares",
     "choose_points",
+    "choose_restricted_points",
     "copy_cells",
     "descend",
     "factorise",
@@ -49,6 +58,7 @@ __all__ = [
     "round_table",
     "signed_counts",
     "solve",
+    "solve_positive",
     "split_cells",
     "tilt",
     "tilted",
@@ -56,7 +66,18 @@ __all__ = [
     "whole_sums",
 ]
 
-FILES = ("batches", "cells", "online", "points", "regression", "rounding", "scoring", "tilting")
+FILES = (
+    "batches",
+    "cells",
+    "online",
+    "points",
+    "regression",
+    "restricted_points",
+    "rounding",
+    "scoring",
+    "systems",
+    "tilting",
+)
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

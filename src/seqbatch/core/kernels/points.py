@@ -6,6 +6,9 @@ from numba import njit
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
+#: With more actions than these a sum over each one's points goes through them one by one.
+FEW = 6
+
 
 @njit(**OPTIONS)
 def choose_points(
@@ -23,7 +26,7 @@ def choose_points(
     Parameters
     ----------
     points
-        Shape (trials, points, directions).
+        Shape (trials, directions, points).
     guess, truth
         Scores above the first action's: constant and slopes, shape (trials, K - 1, 1 +
         directions). The guess may have fewer directions; the first ones.
@@ -35,41 +38,102 @@ def choose_points(
         Filled: for each action, sums of (1, y)(1, y)' over the guess's directions y of the points
         that chose it, and their number, shapes (trials, K, size, size) and (trials, K).
     """
-    trials, number, _ = points.shape
-    others, size, wide = guess.shape[1], guess.shape[2], truth.shape[2]
-    row = np.ones(size)
+    trials, _, number = points.shape
+    actions, size = guess.shape[1] + 1, guess.shape[2]
+    score, true = np.empty(number), np.empty(number)
+    highest, got, top = np.empty(number), np.empty(number), np.empty(number)
+    chosen = np.empty(number, dtype=np.int64)
+    rows = np.empty((size, number))
     gram[:] = 0.0
-    count[:] = 0
     for trial in range(trials):
-        lost, right = 0.0, 0
+        # Scores are differences from the first action's, which therefore is 0.
+        highest[:], got[:], top[:], chosen[:] = 0.0, 0.0, 0.0, 0
+        for a in range(actions - 1):
+            _line(guess[trial, a], points[trial], score)
+            _line(truth[trial, a], points[trial], true)
+            for i in range(number):
+                top[i] = true[i] if true[i] > top[i] else top[i]
+                better = score[i] > highest[i]
+                highest[i] = score[i] if better else highest[i]
+                got[i] = true[i] if better else got[i]
+                chosen[i] = a + 1 if better else chosen[i]
+        right = 0
         for i in range(number):
-            point = points[trial, i]
-            # Scores are differences from the first action's, which therefore is 0.
-            chosen, highest, got, top = 0, 0.0, 0.0, 0.0
-            for a in range(others):
-                score = guess[trial, a, 0]
-                for j in range(1, size):
-                    score += guess[trial, a, j] * point[j - 1]
-                true = truth[trial, a, 0]
-                for j in range(1, wide):
-                    true += truth[trial, a, j] * point[j - 1]
-                top = max(top, true)
-                if score > highest:
-                    chosen, highest, got = a + 1, score, true
-            lost += top - got
             # Exact, because both are the same number where the choice is the best one.
-            right += top == got
-            # All points measure the loss; a batch of fewer units must not learn from more of them.
-            if i < used:
-                row[1:] = point[: size - 1]
-                count[trial, chosen] += 1
-                target = gram[trial, chosen]
-                for j in range(size):
-                    for k in range(j + 1):
-                        target[j, k] += row[j] * row[k]
-        regret[trial] = lost / number
+            right += top[i] == got[i]
+            top[i] -= got[i]
+            got[i] = 1.0
+        regret[trial] = _dot(top, got, number) / number
         best[trial] = right / number
-        for a in range(others + 1):
-            for j in range(size):
-                for k in range(j):
-                    gram[trial, a, k, j] = gram[trial, a, j, k]
+        # All points measure the loss; a batch of fewer units must not learn from more of them.
+        if actions > FEW:
+            _scattered(points[trial], chosen, used, gram[trial])
+        else:
+            for a in range(actions):
+                _masked(points[trial], chosen, a, used, rows, gram[trial, a])
+        for a in range(actions):
+            count[trial, a] = int(gram[trial, a, 0, 0])
+
+
+@njit(**OPTIONS)
+def _line(slopes: Floats, points: Floats, value: Floats) -> None:
+    """Fill in a constant and slopes at every point; points side by side, for vector registers."""
+    value[:] = slopes[0]
+    for j in range(1, len(slopes)):
+        slope, place = slopes[j], points[j - 1]
+        for i in range(len(value)):
+            value[i] += slope * place[i]
+
+
+@njit(**OPTIONS)
+def _masked(
+    points: Floats, chosen: Integers, action: int, used: int, rows: Floats, gram: Floats
+) -> None:
+    """Add up the squares and products of the points that chose an action."""
+    size = len(rows)
+    for i in range(used):
+        rows[0, i] = 1.0 if chosen[i] == action else 0.0
+    for j in range(1, size):
+        for i in range(used):
+            rows[j, i] = rows[0, i] * points[j - 1, i]
+    for j in range(size):
+        for k in range(j + 1):
+            gram[j, k] = gram[k, j] = _dot(rows[j], rows[k], used)
+
+
+@njit(**OPTIONS)
+def _scattered(points: Floats, chosen: Integers, used: int, gram: Floats) -> None:
+    """Add each point's squares and products to those of the action that it chose."""
+    size = gram.shape[1]
+    row = np.ones(size)
+    for i in range(used):
+        for j in range(1, size):
+            row[j] = points[j - 1, i]
+        target = gram[chosen[i]]
+        for j in range(size):
+            for k in range(j + 1):
+                target[j, k] += row[j] * row[k]
+    for a in range(len(gram)):
+        for j in range(size):
+            for k in range(j):
+                gram[a, k, j] = gram[a, j, k]
+
+
+@njit(**OPTIONS)
+def _dot(one: Floats, other: Floats, number: int) -> float:
+    """Add up products, in eight sums that registers of any width work on alike."""
+    a = b = c = d = e = f = g = h = 0.0
+    whole = number - number % 8
+    for i in range(0, whole, 8):
+        a += one[i] * other[i]
+        b += one[i + 1] * other[i + 1]
+        c += one[i + 2] * other[i + 2]
+        d += one[i + 3] * other[i + 3]
+        e += one[i + 4] * other[i + 4]
+        f += one[i + 5] * other[i + 5]
+        g += one[i + 6] * other[i + 6]
+        h += one[i + 7] * other[i + 7]
+    total = ((a + e) + (c + g)) + ((b + f) + (d + h))
+    for i in range(whole, number):
+        total += one[i] * other[i]
+    return total

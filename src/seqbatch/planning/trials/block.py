@@ -12,7 +12,7 @@ batches of more units than points the same approximation holds in all of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,7 @@ from seqbatch.planning.trials.starts import (
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
-ROWS, BY_CHANCE = 15, 20
+ROWS, BY_CHANCE, ELIGIBLE = 15, 20, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +55,15 @@ class BlockEnsemble:
     conduct
         What happens beside the policy's own choices.
     gain
-        The mean regret of a random action, where it is known exactly.
+        What each stratum adds to the mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
     rows
         Whitened rows of features to take units from, shape (n, p); None draws normals.
     scale
-        By how much the parameters were scaled since they were drawn.
+        By how much the parameters were scaled since they were drawn, shape (trials,) or one number.
+    strata
+        The scenarios that the trials are of, by number, one trial after the other, over and over.
 
     Examples
     --------
@@ -78,10 +80,11 @@ class BlockEnsemble:
     points: int = 512
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
-    gain: float | None = None
+    gain: Floats | float | None = None
     weight: Floats | float = 1.0
     rows: Floats | None = None
-    scale: float = 1.0
+    scale: Floats | float = 1.0
+    strata: tuple[int, ...] = (0,)
 
     @property
     def trials(self) -> int:
@@ -113,9 +116,10 @@ class BlockEnsemble:
     def learned(self, batch: Batch, choice: "_Choice") -> Learned:
         """Return the sums of a batch's outcomes."""
         start = self._start(batch, choice)
-        sums, apart = self.nothing(), 0
+        parts, apart = [], 0
         if batch.own:
-            sums = self._added(sums, batch.number, self._factors(batch.number, batch.own, choice))
+            factors = self._factors(batch.number, batch.own, choice)
+            parts.append(self._sums(batch.number, factors))
             apart = BY_CHANCE
         weight, last = start.weight, None
         if batch.number == 0 and choice.uniform and self.rows is None and self.theta.shape[2] > 1:
@@ -123,8 +127,11 @@ class BlockEnsemble:
             weight = weight * singular
         if start.count.any():
             factors = self._uniform_factors(batch.number, start.count, apart=apart, last=last)
-            sums = self._added(sums, batch.number, factors, apart=apart)
-        return replace(sums, weight=weight)
+            parts.append(self._sums(batch.number, factors, apart=apart))
+        first, *more = parts or [self.nothing()]
+        gram = sum((part.gram for part in more), first.gram)
+        moment = sum((part.moment for part in more), first.moment)
+        return Learned(gram, moment, weight)
 
     def _square(self, count: Floats) -> tuple[Floats, Floats]:
         """Return the last squared diagonals of a first batch's grams, and weights."""
@@ -134,25 +141,27 @@ class BlockEnsemble:
     def _start(self, batch: Batch, choice: "_Choice") -> Start:
         """Return how many outcomes of units assigned by chance each action has."""
         trials, actions, dim = self.theta.shape
-        returned = self.conduct.returned
+        shares = np.full(actions, 1 / actions)
+        if self.conduct.restricted:
+            shares = self.conduct.uniform.shares
+        shares = self.conduct.returned * shares
         if batch.number == 0 and choice.uniform:
             return block_start(
-                self.draws, trials, size=batch.size, later=batch.later, actions=actions, dim=dim,
-                returned=returned,
-            )  # fmt: skip
+                self.draws, trials, size=batch.size, later=batch.later, shares=shares, dim=dim
+            )
         if not batch.blind:
             return Start(np.zeros((trials, actions)), np.ones(trials))
         normals = self.draws.normals(COUNTS, batch.number, (trials, actions))
-        share = batch.blind * returned / actions
-        return Start(uniform_counts(normals, batch.size, share), np.ones(trials))
+        return Start(uniform_counts(normals, batch.size, batch.blind * shares), np.ones(trials))
 
-    def _added(self, sums: Learned, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
-        """Return sums with those of the outcomes of F F' added."""
+    def _sums(self, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
+        """Return the sums of the outcomes of F F'."""
         seen = factors @ np.swapaxes(factors, -1, -2)
-        normals = self.draws.normals(NOISE + apart, batch, (*self.theta.shape, 1))
+        wide = (*self.theta.shape[:2], 2 * self.theta.shape[2], 1)
+        normals = self.draws.normals(NOISE + apart, batch, wide)[..., : factors.shape[-1], :]
         moment = (seen @ self.theta[..., None])[..., 0]
         moment = moment + self.noise[:, None, None] * (factors @ normals)[..., 0]
-        return Learned(sums.gram + seen, sums.moment + moment)
+        return Learned(seen, moment)
 
     def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.
@@ -186,13 +195,13 @@ class BlockEnsemble:
         if self.rows is None:
             # The first columns of the frame span the guess's directions, the next the truth's.
             both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
-            frame = np.linalg.qr(np.swapaxes(both, 1, 2), mode="complete")[0]
-            points = self.draws.normals(POINTS, batch, (trials, self.points, wanted))
+            frame = np.linalg.qr(np.swapaxes(both, 1, 2))[0]
+            points = self.draws.normals(POINTS, batch, (trials, wanted, self.points))
         else:
             # Directions of given rows depend on each other: all of them are decisive.
             decisive = wanted = dim - 1
             frame = self._axes
-            points = self.draws.taken(self.rows, POINTS, batch, (trials, self.points))
+            points = self.draws.taken(self.rows, POINTS, batch, (trials, self.points), across=True)
         result = _Choice(
             uniform=estimate is None,
             frame=frame,
@@ -202,21 +211,41 @@ class BlockEnsemble:
             count=np.empty((trials, actions), dtype=np.int64),
         )
         slopes = np.concatenate([truth[..., :1], truth[..., 1:] @ frame[..., :wanted]], axis=2)
-        kernels.choose_points(
-            points,
-            np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2),
-            slopes,
-            used,
-            result.regret,
-            result.best,
-            result.gram,
-            result.count,
-        )
+        guessed = np.concatenate([guess[..., :1], guess[..., 1:] @ frame[..., :decisive]], axis=2)
+        filled = result.regret, result.best, result.gram, result.count
+        if self.conduct.restricted:
+            self._choose_restricted(batch, points, guessed, slopes, used, filled, estimate is None)
+            return result
+        kernels.choose_points(points, guessed, slopes, used, *filled)
         if estimate is None:
             # All went to the first action; a random one gains the mean of all on average.
             result.regret[:] -= slopes[..., 0].sum(axis=1) / actions
             result.best[:] = 1 / actions
         return result
+
+    def _choose_restricted(
+        self,
+        batch: int,
+        points: Floats,
+        guess: Floats,
+        truth: Floats,
+        used: int,
+        filled: tuple[Floats, Floats, Floats, Integers],
+        by_chance: bool,
+    ) -> None:
+        """Let the points choose among what they may get, while there is room."""
+        conduct, shape = self.conduct, (self.trials, points.shape[2])
+        kernels.choose_restricted_points(
+            points,
+            guess,
+            truth,
+            self.draws.masks(ELIGIBLE, batch, shape, conduct.eligibility),
+            conduct.room,
+            conduct.own_room,
+            conduct.uniform.weights if by_chance else np.empty(0),
+            used,
+            *filled,
+        )
 
     def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
         """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""
@@ -232,8 +261,16 @@ class BlockEnsemble:
     ) -> Floats:
         if self.rows is not None:
             return _root(self._gram_of_rows(batch, count, apart))
-        inner = count[..., None, None]
-        return self._assembled(batch, inner, count, count, self._axes, apart=apart, last=last)
+        trials, actions, dim = self.theta.shape
+        cells = count.shape[1]
+        # The constant's column, then the features' own in coordinates as they are.
+        factors = np.zeros((trials, cells, dim, dim))
+        factors[..., 0, 0] = np.sqrt(count)
+        if dim > 1:
+            cross = self.draws.normals(CROSS + apart, batch, (trials, actions, dim - 1, dim - 1))
+            factors[..., 1:, 0] = cross[:, :cells, :, 0] * (count > 0)[..., None]
+            factors[..., 1:, 1:] = self._wisharts(batch, count - 1, apart=apart, last=last)
+        return factors
 
     @property
     def _axes(self) -> Floats:
@@ -268,33 +305,49 @@ class BlockEnsemble:
         return self.rows
 
     def _assembled(
-        self, batch: int, inner: Floats, rank: Floats | Integers, count: Floats, frame: Floats,
-        *, apart: int = 0, last: Floats | None = None,
-    ) -> Floats:  # fmt: skip
+        self, batch: int, inner: Floats, rank: Integers, count: Floats, frame: Floats
+    ) -> Floats:
         """Complete grams of the decisive directions by those that do not matter to the choice.
 
-        With G = C C' the decisive part and N, W a Gaussian and a Wishart, the gram is F F' for
-        F = [[C, 0], [N', root of W]]; where G lacks rank, so does C, and N has as many rows less.
+        With G = C C' the decisive part, Q its directions, P the projection on all others, and N, L
+        a Gaussian and a root of a Wishart, the gram is F F' for F = [[c, 0], [Q C + P N, P L]],
+        where c is the constant's row of C; where G lacks rank, so does C, and N has as many
+        columns less.
         """
         trials, actions, dim = self.theta.shape
-        cells, size = inner.shape[1], inner.shape[2]
+        size = inner.shape[2]
         # With fewer points than directions the decisive gram is singular, which Cholesky refuses;
         # the columns beyond its rank are blanked again by `present`.
         jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
-        present = np.arange(size) < rank[..., None]
-        factors = np.zeros((trials, cells, dim, dim))
-        factors[..., :size, :size] = (
-            np.linalg.cholesky(inner + jitter * np.eye(size)) * present[..., None, :]
-        )
-        normals = self.draws.normals(CROSS + apart, batch, (trials, actions, dim, dim))[:, :cells]
-        factors[..., size:, :size] = normals[..., size:, :size] * present[..., None, :]
-        below = self.draws.normals(BELOW + apart, batch, (trials, actions, dim, dim))[:, :cells]
-        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))[:, :cells]
-        factors[..., size:, size:] = wishart_factors(
-            below[..., size:, size:], diagonal[..., size:], count - size, last=last
-        )
-        factors[..., 1:, :] = frame[:, None] @ factors[..., 1:, :]
+        present = (np.arange(size) < rank[..., None])[..., None, :]
+        root = np.linalg.cholesky(inner + jitter * np.eye(size)) * present
+        others = dim > size
+        factors = np.zeros((trials, actions, dim, size + (dim - 1) * others))
+        factors[..., :size] = self._along(frame[..., : size - 1], root)
+        if others:
+            shape = (trials, actions, dim - 1, dim - 1)
+            free = factors[..., 1:, :]
+            normals = self.draws.normals(CROSS, batch, shape)[..., :size] * present
+            wishart = self._wisharts(batch, count - size)
+            drawn = np.concatenate([normals, wishart], axis=-1)
+            axes = frame[:, None, :, : size - 1]
+            free += drawn - axes @ (np.swapaxes(axes, -1, -2) @ drawn)
         return factors
+
+    def _along(self, axes: Floats, root: Floats) -> Floats:
+        """Return a root of the decisive directions' gram in the coordinates of all features."""
+        features = axes[:, None] @ root[..., 1:, :]
+        return np.concatenate([root[..., :1, :], features], axis=2)
+
+    def _wisharts(
+        self, batch: int, freedom: Floats, *, apart: int = 0, last: Floats | None = None
+    ) -> Floats:
+        """Return roots of the grams of so many normal vectors, as many as features long."""
+        trials, actions, dim = self.theta.shape
+        cells = freedom.shape[1]
+        below = self.draws.below(BELOW + apart, batch, (trials, actions, dim - 1, dim - 1))
+        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))
+        return wishart_factors(below[:, :cells], diagonal[:, :cells, 1:], freedom, last=last)
 
 
 def _root(gram: Floats) -> Floats:

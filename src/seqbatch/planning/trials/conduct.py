@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core.arrays import Floats
+from seqbatch.planning.trials.restrictions import UniformLaw, uniform_law
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,13 @@ class Conduct:
         The share of outcomes that never come; which ones is independent of all else.
     delay
         How many batches late outcomes are: those of batch m are first used in batch m + 1 + delay.
+    explored
+        At least this share of the first batch that outcomes are known for gets a random action.
+    eligible
+        The share of units that may get each action; () where all may get all.
+    capacity
+        The most units of each action as a share of each batch, 1 without a limit; () where there
+        are none.
 
     Examples
     --------
@@ -36,11 +44,45 @@ class Conduct:
     actions: int = 1
     missing: float = 0.0
     delay: int = 0
+    explored: float = 0.0
+    eligible: tuple[float, ...] = ()
+    capacity: tuple[float, ...] = ()
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some units may not get some action, or an action is short."""
+        return bool(self.eligible or self.capacity)
+
+    @property
+    def eligibility(self) -> tuple[float, ...]:
+        """The share of units that may get each action."""
+        return self.eligible or (1.0,) * self.actions
+
+    @property
+    def room(self) -> Floats:
+        """The most units of each action, as a share of a batch; shape (K,)."""
+        return np.array(self.capacity or (1.0,) * self.actions)
+
+    @property
+    def own_room(self) -> Floats:
+        """What chance leaves of it, as a share of the units that the policy decides on."""
+        own = 1 - self.chance
+        if not own or not self.capacity:
+            return np.ones(self.actions)
+        left = (self.room - self.chance * self.uniform.shares) / own
+        return np.where(self.room < 1, np.maximum(left, 0.0), 1.0)
+
+    @property
+    def uniform(self) -> UniformLaw:
+        """How units are assigned by chance alone."""
+        return uniform_law(self.eligibility, tuple(self.room.tolist()))
 
     @property
     def chance(self) -> float:
         """The share of units whose action chance alone decides, one way or the other."""
-        return min(self.randomised + (1 - self.randomised) * self.actions * self.floor, 1.0)
+        # A floor holds for what a unit may get.
+        within = max(sum(self.eligible), 1.0) if self.eligible else self.actions
+        return min(self.randomised + (1 - self.randomised) * within * self.floor, 1.0)
 
     @property
     def returned(self) -> float:
@@ -58,8 +100,9 @@ class Conduct:
             Whether outcomes are known before the first one.
         """
         shares = np.full(batches, self.chance)
-        if not informed:
-            shares[: 1 + self.delay] = 1.0
+        start = 0 if informed else 1 + self.delay
+        shares[:start] = 1.0
+        shares[start : start + 1] = max(self.chance, self.explored)
         return shares
 
     def known(self, sizes: Sequence[int]) -> list[float]:

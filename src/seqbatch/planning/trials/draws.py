@@ -5,6 +5,7 @@ on common random numbers, and a trial's regret is a continuous function of the b
 optimiser wants it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import AnyArray, Bools, Floats
 from seqbatch.environments.base import branch, generator
+from seqbatch.planning.trials.restrictions import masks
 
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 #: Most grids that a search tries have no more batches, and memory stays bounded.
@@ -31,21 +33,51 @@ class Draws:
     seed: SeedSequence
 
     @cached_property
-    def _kept(self) -> dict[tuple[object, ...], Floats]:
+    def _kept(self) -> dict[tuple[object, ...], AnyArray]:
         return {}
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
         """Return standard normals, the same ones whenever they are asked for."""
         return self._drawn((purpose, batch, shape), lambda random: random.standard_normal(shape))
 
-    def taken(self, rows: Floats, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
-        """Return rows taken at random, with replacement, the same ones whenever asked for."""
+    def below(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
+        """Return standard normals below the diagonals of square matrices, and zeros."""
         return self._drawn(
-            (purpose, batch, shape, "rows"),
-            lambda random: rows[random.integers(0, len(rows), shape)],
+            (purpose, batch, shape, "below"),
+            lambda random: np.tril(random.standard_normal(shape), -1),
         )
 
-    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], Floats]) -> Floats:
+    def taken(
+        self,
+        rows: Floats,
+        purpose: int,
+        batch: int,
+        shape: tuple[int, ...],
+        *,
+        across: bool = False,
+    ) -> Floats:
+        """Return rows taken at random, with replacement, the same ones whenever asked for.
+
+        They lie side by side in the last axis but one, or `across` in the last one.
+        """
+
+        def draw(random: Generator) -> Floats:
+            drawn = rows[random.integers(0, len(rows), shape)]
+            return np.ascontiguousarray(np.swapaxes(drawn, -1, -2)) if across else drawn
+
+        return self._drawn((purpose, batch, shape, "rows"), draw)
+
+    def masks(
+        self, purpose: int, batch: int, shape: tuple[int, int], eligible: tuple[float, ...]
+    ) -> Bools:
+        """Return who may get what, given each action's share; shape (*shape, K)."""
+
+        def draw(random: Generator) -> Bools:
+            return masks(random, shape[0] * shape[1], eligible).reshape(*shape, -1)
+
+        return self._drawn((purpose, batch, shape, eligible), draw)
+
+    def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], AnyArray]) -> AnyArray:
         """Return what was drawn under this key of purpose, batch and more, or draw it."""
         if key in self._kept:
             return self._kept[key]
@@ -77,7 +109,9 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     return result
 
 
-def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
+def binomials(
+    normals: Floats, number: Floats, share: Floats | float, *, exact: float = MANY
+) -> Floats:
     """Turn standard normals into binomials, by their quantiles.
 
     Where many are expected it is the normal law's quantile, corrected for skewness and rounded.
@@ -90,6 +124,8 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
         How many draws, whole numbers, shape (n,).
     share
         The chance of each, a number or shape (n,).
+    exact
+        Up to which variance the quantiles are exact.
 
     Examples
     --------
@@ -103,7 +139,9 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
     # Nothing is skewed, nor random at all, where the chance is 0 or 1.
     skewed = (variance > 0) * (1 - 2 * share) * (normals**2 - 1) / 6
     result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
-    few = np.flatnonzero((variance > 0) & (variance <= MANY))
+    few = np.flatnonzero((variance > 0) & (variance <= exact))
+    if not len(few):
+        return result
     # Exact quantiles by one table for each law; few laws share all of the draws.
     laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
     order = np.argsort(law.ravel(), kind="stable")
@@ -118,10 +156,15 @@ def binomials(normals: Floats, number: Floats, share: Floats | float) -> Floats:
 
 @lru_cache(maxsize=4_096)
 def _distribution(number: int, share: float) -> Floats:
-    """Return the probabilities of at most 0, 1, ... up to one less than `number`."""
+    """Return the probabilities of at most 0, 1, ... up to one less than `number`.
+
+    They end where they are 1 but for rounding.
+    """
     from scipy.special import bdtr
 
-    chances: Floats = bdtr(np.arange(float(number)), number, share)
+    mean = number * share
+    most = min(float(number), math.ceil(mean + 12 * math.sqrt(mean) + 30))
+    chances: Floats = bdtr(np.arange(most), number, share)
     return chances
 
 
@@ -136,7 +179,7 @@ def wishart_factors(
     Parameters
     ----------
     normals, diagonal
-        Standard normals, shapes (..., dim, dim) and (..., dim).
+        Standard normals, below the diagonal and for it, shapes (..., dim, dim) and (..., dim).
     freedom
         How many vectors, shape (...).
     last
@@ -144,7 +187,7 @@ def wishart_factors(
     """
     dim = diagonal.shape[-1]
     left = freedom[..., None] - np.arange(dim)
-    factors = np.tril(normals, -1) * (left > 0)[..., None, :]
+    factors = normals * (left > 0)[..., None, :]
     places = np.arange(dim)
     factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
     if last is not None:

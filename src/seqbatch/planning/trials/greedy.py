@@ -1,15 +1,13 @@
 """What greedy trials start from, estimate by and answer: the past, least squares, rates."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats
-
-#: An error below this share of the value is rounding: the value is exact.
-ROUNDING = 1e-9
+from seqbatch.planning.trials.totals import Totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +20,14 @@ class Past:
         Sum of x x' for each model, shape (models, dim, dim).
     moment
         Sum of reward times x for each model, shape (models, dim).
+    common
+        The standard deviation of what the parameters of all models have in common, which moves no
+        choice; 0 where there is no such part.
     """
 
     gram: Floats
     moment: Floats
+    common: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +48,10 @@ class Rates:
     blind
         The share of each batch that is assigned so, shape (batches,).
     gain
-        The mean of `uniform`, where it is known exactly.
+        What each stratum adds to the mean of `uniform`, where it is known exactly; shape
+        (strata,), or one number.
+    strata
+        The scenarios that the trials are of, by number, one trial after the other, over and over.
     """
 
     regret: Floats
@@ -54,38 +59,34 @@ class Rates:
     weight: Floats
     uniform: Floats
     blind: Floats
-    gain: float | None
+    gain: Floats | float | None
+    strata: tuple[int, ...] = (0,)
+
+    def totals(self, sizes: Sequence[int]) -> Totals:
+        """Return what each trial loses in batches of these sizes."""
+        units = np.array(sizes, dtype=np.float64)
+        return self.summed(self.regret @ units, self.best @ units, chance=float(self.blind @ units))
+
+    def summed(self, lost: Floats, best: Floats, *, chance: float) -> Totals:
+        """Return totals of these trials that were added up elsewhere."""
+        number = len(self.strata)
+        return Totals(
+            lost=lost,
+            best=best,
+            weight=self.weight,
+            uniform=self.uniform,
+            chance=np.full(number, chance),
+            gain=None if self.gain is None else np.broadcast_to(self.gain, number),
+            strata=self.strata,
+        )
 
     def total(self, sizes: Sequence[int]) -> tuple[float, float]:
-        """Return the regret of batches of these sizes, and its standard error.
+        """Return the regret of batches of these sizes, and its standard error."""
+        return self.totals(sizes).mean()
 
-        What is lost by chance alone is known exactly and has no error.
-        """
-        units = np.array(sizes, dtype=np.float64)
-        return self.mean(self.regret @ units, chance=float(self.blind @ units))
-
-    def mean(self, lost: Floats, *, chance: float) -> tuple[float, float]:
-        """Return the mean over trials of what is lost, and its standard error.
-
-        Parameters
-        ----------
-        lost
-            By each trial.
-        chance
-            How many units are assigned by chance alone.
-        """
-        known = 0.0
-        if self.gain is not None:
-            lost, known = lost - chance * self.uniform, chance * self.gain
-        weighted = self.weight * lost
-        mean = known + float(weighted.mean())
-        error = float(weighted.std(ddof=1)) / math.sqrt(len(weighted))
-        return mean, error if error > ROUNDING * abs(mean) else 0.0
-
-    def best_units(self, sizes: Sequence[int]) -> float:
-        """Return how many units get their best action, on average."""
-        units = np.array(sizes, dtype=np.float64)
-        return float(self.weight @ (self.best @ units) / self.weight.sum())
+    def by_scenario(self, sizes: Sequence[int]) -> Floats:
+        """Return what each scenario adds to the regret of batches of these sizes."""
+        return self.totals(sizes).by_scenario()
 
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:
@@ -93,11 +94,19 @@ def least_squares(gram: Floats, moment: Floats) -> Floats:
     dim = gram.shape[-1]
     # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
     # keeps even a gram of zeros solvable.
-    size = np.trace(gram, axis1=-2, axis2=-1)[..., None, None] + 1e-300
-    return solve(gram + 1e-10 * size * np.eye(dim), moment)
+    size = np.trace(gram, axis1=-2, axis2=-1)[..., None] + 1e-300
+    matrices, places = gram.copy(), np.arange(dim)
+    matrices[..., places, places] += 1e-10 * size
+    return solve(matrices, moment)
 
 
 def solve(matrices: Floats, vectors: Floats) -> Floats:
-    """Return the solutions of many systems, shapes (..., dim, dim) and (..., dim)."""
-    solutions: Floats = np.asarray(np.linalg.solve(matrices, vectors[..., None]), dtype=np.float64)
-    return solutions[..., 0]
+    """Return the solutions of many systems with positive definite matrices.
+
+    Shapes (..., dim, dim) and (..., dim).
+    """
+    solutions, dim = np.empty(vectors.shape), vectors.shape[-1]
+    flat = np.ascontiguousarray(matrices).reshape(-1, dim, dim)
+    wanted = np.ascontiguousarray(vectors).reshape(-1, dim)
+    kernels.solve_positive(flat, wanted, solutions.reshape(-1, dim))
+    return solutions

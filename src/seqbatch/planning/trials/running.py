@@ -57,12 +57,16 @@ class Greedy(Protocol):
         """What happens beside the policy's own choices."""
 
     @property
-    def gain(self) -> float | None:
-        """The mean regret of a random action, where it is known exactly."""
+    def gain(self) -> Floats | float | None:
+        """What each stratum adds to the mean regret of a random action, where that is known."""
 
     @property
     def weight(self) -> Floats | float:
         """How much each trial counts by the way its parameters were drawn."""
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """The scenarios that the trials are of, one trial after the other, over and over."""
 
     def nothing(self) -> Learned:
         """Return the sums of no outcomes."""
@@ -113,4 +117,5 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         uniform=by_chance.regret,
         blind=blind,
         gain=trials.gain,
+        strata=trials.strata,
     )

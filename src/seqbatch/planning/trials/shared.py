@@ -16,6 +16,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws, binomials, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares
+from seqbatch.planning.trials.restrictions import choices
 from seqbatch.planning.trials.running import Batch, Learned, run
 from seqbatch.planning.trials.starts import COUNTS, shared_start
 from seqbatch.simulation.collapsed import squared_maximum_moments
@@ -45,9 +46,11 @@ class SharedEnsemble:
     conduct
         What happens beside the policy's own choices.
     gain
-        The mean regret of a random action, where it is known exactly.
+        What each stratum adds to the mean regret of a random action, where it is known exactly.
     weight
         How much each trial counts by the way its parameters were drawn, shape (trials,).
+    strata
+        The scenarios that the trials are of, by number, one trial after the other, over and over.
 
     Examples
     --------
@@ -64,8 +67,9 @@ class SharedEnsemble:
     draws: Draws
     past: Past | None = None
     conduct: Conduct = field(default_factory=Conduct)
-    gain: float | None = None
+    gain: Floats | float | None = None
     weight: Floats | float = 1.0
+    strata: tuple[int, ...] = (0,)
 
     @property
     def trials(self) -> int:
@@ -119,20 +123,28 @@ class SharedEnsemble:
     ) -> tuple[Floats, Floats | float]:
         """Return roots of the grams of units assigned by chance, and how much each trial counts."""
         trials, dim = self.theta.shape
-        below = self.draws.normals(BELOW + apart, batch, (trials, dim, dim))
+        below = self.draws.below(BELOW + apart, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
         if not first:
             return wishart_factors(below, diagonal, count), 1.0
         last, weight = shared_start(self.draws, diagonal[:, -1], count - dim + 1)
         return wishart_factors(below, diagonal, count, last=last), weight
 
+    @property
+    def _choices(self) -> tuple[tuple[int, float], ...]:
+        """How many actions a unit may choose from, and how likely each number is."""
+        return choices(self.conduct.eligible) if self.conduct.eligible else ((self.actions, 1.0),)
+
     def _costs(self, v: Floats | None) -> tuple[Floats, Floats]:
         """Return a unit's expected regret, and the probability of its best action."""
-        height, length = theory.expected_maximum(self.actions), np.linalg.norm(self.theta, axis=1)
+        length = np.linalg.norm(self.theta, axis=1)
+        height = sum(chance * theory.expected_maximum(k) for k, chance in self._choices)
         if v is None:
-            return height * length, np.full(self.trials, 1 / self.actions)
+            by_luck = sum(chance / number for number, chance in self._choices)
+            return height * length, np.full(self.trials, by_luck)
         along = np.einsum("ri,ri->r", self.theta, v)
-        angles, agreement = agreements(self.actions)
+        angles, _ = agreements(self.actions)
+        agreement = sum(chance * agreements(number)[1] for number, chance in self._choices)
         # Rounding may put a cosine just beyond 1; a parameter of zero has no angle at all.
         angle = np.arccos(np.clip(along / np.maximum(length, 1e-300), -1, 1))
         return height * (length - along), np.interp(angle, angles, agreement)
@@ -140,7 +152,7 @@ class SharedEnsemble:
     def _factors(self, batch: int, size: int, v: Floats) -> Floats:
         """Return F with F F' the gram of `size` vectors chosen along v, shape (trials, d, d)."""
         trials, dim = self.theta.shape
-        below = self.draws.normals(BELOW, batch, (trials, dim, dim))
+        below = self.draws.below(BELOW, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL, batch, (trials, dim))
         framed = np.zeros((trials, dim, dim))
         framed[:, 0, 0] = self._lengths(batch, size)
@@ -156,7 +168,7 @@ class SharedEnsemble:
 
     def _lengths(self, batch: int, size: int) -> Floats:
         """Return the root of the sum of `size` squared maxima."""
-        mean, variance, third = squared_maximum_moments(self.actions)
+        mean, variance, third = _moments(self._choices)
         normals = self.draws.normals(LENGTH, batch, (self.trials,))
         freedom = 8 * size * variance**3 / third**2
         spread = chi_squares(normals, np.array(freedom)) - freedom
@@ -172,6 +184,18 @@ class _Choice:
     direction: Floats | None
     regret: Floats
     best: Floats
+
+
+@cache
+def _moments(numbers: tuple[tuple[int, float], ...]) -> tuple[float, float, float]:
+    """Return mean, variance and third central moment of a squared maximum of so many normals."""
+    if len(numbers) == 1:
+        return squared_maximum_moments(numbers[0][0])
+    second, fourth, sixth = (
+        sum(chance * theory.maximum_moment(number, power) for number, chance in numbers)
+        for power in (2, 4, 6)
+    )
+    return second, fourth - second**2, sixth - 3 * second * fourth + 2 * second**3
 
 
 @cache

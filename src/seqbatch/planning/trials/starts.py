@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.planning.trials.draws import Draws, binomials, chi_squares
+from seqbatch.planning.trials.draws import MANY, Draws, binomials, chi_squares
 
 #: The share of trials in which bad luck is drawn on purpose.
 BAD = 0.25
@@ -21,6 +21,9 @@ BAD = 0.25
 NEGLIGIBLE = 1e-3
 #: With so many vectors more than dimensions a gram is not nearly singular by chance.
 PLENTY = 12
+#: With more actions than these every trial needs laws of its own, whose tables take long; from this
+#: variance on a corrected normal law is within a tenth of a unit.
+FEW_ACTIONS, ENOUGH = 12, 9.0
 #: What the kept normals are used for.
 COUNTS, WHETHER, WHICH = range(11, 14)
 SQUARE, NEARLY, HOW_NEARLY = range(16, 19)
@@ -38,7 +41,7 @@ class Start:
 
 
 def block_start(
-    draws: Draws, trials: int, *, size: int, later: int, actions: int, dim: int, returned: float
+    draws: Draws, trials: int, *, size: int, later: int, shares: Floats, dim: int
 ) -> Start:
     """Draw the outcomes of each action in a uniform first batch, shape (trials, actions).
 
@@ -48,50 +51,53 @@ def block_start(
         Where the randomness comes from, and for how many trials.
     size, later
         How many units the first batch holds, and how many come after it.
-    actions, dim
-        K, and how many outcomes an action needs.
-    returned
-        The share of outcomes that come back.
+    shares
+        The share of the batch's units that each action has outcomes of, shape (actions,).
+    dim
+        How many outcomes an action needs.
     """
-    share = returned / actions
-    wanted = min(float(dim), size * share) / size
+    actions = len(shares)
+    wanted = np.minimum(float(dim), size * shares) / size
     normals = draws.normals(COUNTS, 0, (trials, actions))
-    if later * actions * _chance_of_few(size, share, dim) < NEGLIGIBLE * size:
-        return Start(uniform_counts(normals, size, share), np.ones(trials))
+    failing = sum(_chance_of_few(size, share, dim) for share in shares.tolist())
+    if later * failing < NEGLIGIBLE * size:
+        return Start(uniform_counts(normals, size, shares), np.ones(trials))
     unlucky = unlucky_trials(draws, trials)
     which = _picked(draws, trials, actions)
     order = (np.arange(actions) + which[:, None]) % actions
-    shares = np.full((trials, actions), share)
     # Whoever is unlucky comes first; the others share what is left as they always do.
-    shares[:, 0] = np.where(unlucky, wanted, share)
+    first = np.where(unlucky, wanted[which], shares[which])
     count = np.empty((trials, actions))
-    np.put_along_axis(count, order, _one_by_one(normals, size, shares, share), axis=1)
+    np.put_along_axis(count, order, _one_by_one(normals, size, shares[order], first), axis=1)
     # A ratio of likelihoods for each action that may have been the unlucky one.
-    ratio = count * math.log(wanted / share)
-    ratio += (size - count) * (math.log1p(-wanted) - math.log1p(-share))
+    ratio = count * np.log(wanted / shares)
+    ratio += (size - count) * (np.log1p(-wanted) - np.log1p(-shares))
     return Start(count, defended(np.exp(np.minimum(ratio, 700.0)).mean(axis=1)))
 
 
-def uniform_counts(normals: Floats, size: int, share: float) -> Floats:
-    """Return how many of `size` units each action gets with this share, shape of the normals."""
-    return _one_by_one(normals, size, np.full(normals.shape, share), share)
+def uniform_counts(normals: Floats, size: int, shares: Floats) -> Floats:
+    """Return how many of `size` units each action gets with these shares, shape of the normals."""
+    each = np.broadcast_to(shares, normals.shape)
+    return _one_by_one(normals, size, each, each[..., 0])
 
 
-def _one_by_one(normals: Floats, size: int, shares: Floats, share: float) -> Floats:
+def _one_by_one(normals: Floats, size: int, shares: Floats, first: Floats) -> Floats:
     """Draw each action's count given those of the earlier ones: a multinomial as binomials.
 
-    `shares` are of all units; beyond the first action they are `share`, given that first one.
+    `shares` are of all units, but that of the first action is `first`; the others are what they
+    are given that one's count.
     """
     count = np.empty(normals.shape)
     left = np.full(normals.shape[:-1], float(size))
-    rest = 1.0
+    rest = np.ones(normals.shape[:-1])
+    exact = MANY if normals.shape[-1] <= FEW_ACTIONS else ENOUGH
     for action in range(normals.shape[-1]):
-        given = shares[..., 0] if action == 0 else share / rest
+        given = first if action == 0 else shares[..., action] / rest
         # All that are left, but for rounding, where none are lost.
         given = np.where(given > 1 - 1e-9, 1.0, given)
-        count[..., action] = binomials(normals[..., action], left, given)
+        count[..., action] = binomials(normals[..., action], left, given, exact=exact)
         left = left - count[..., action]
-        rest -= share
+        rest = rest - shares[..., action]
     return count
 
 

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator
 
-from seqbatch.core import Contexts, Layout, Problem, Statistics
+from seqbatch.allocation import Limits, limited
+from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.planning.trials.restrictions import even, masks
+from seqbatch.policies.base import Decision, LinearPolicy
+from seqbatch.policies.choosing import pick
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +63,14 @@ class ThinnedTrial:
         state, total, late = policy.begin(problem), 0.0, []
         for batch, size in enumerate(sizes, start=1):
             used = min(size, most)
-            contexts = Contexts(self.contexts(random, used), problem)
+            contexts = Contexts(self.contexts(random, used), problem, self._eligible(used, random))
             positions = np.arange(used) * size // used
             decision = policy.assign(state, contexts, random.random(used), positions)
-            actions = self._mixed(decision.actions, random)
+            blind = batch <= 1 + self.conduct.delay
+            actions = self._acted(decision, contexts.eligible, random, blind=blind)
             means = contexts.means(self.theta)
             gained = means[np.arange(used), actions]
-            total += size / used * float((means.max(axis=1) - gained).sum())
+            total += size / used * (self._best(means, contexts.eligible) - float(gained.sum()))
             # Nothing is decided by the outcomes of the last batches.
             if batch + self.conduct.delay < len(sizes):
                 blur = self.noise * random.standard_normal(used)
@@ -79,6 +83,35 @@ class ThinnedTrial:
                     state = policy.absorb(state, 0, late.pop(0))
                 state = policy.close(state)
         return total
+
+    def _eligible(self, units: int, random: Generator) -> Bools | None:
+        """Draw who may get what, where that differs."""
+        return masks(random, units, self.conduct.eligible) if self.conduct.eligible else None
+
+    def _acted(
+        self, decision: Decision, eligible: Bools | None, random: Generator, *, blind: bool
+    ) -> Integers:
+        """Return the actions, with chance's in the place of some, and within capacities."""
+        conduct, units = self.conduct, len(decision.actions)
+        if not conduct.restricted:
+            return self._mixed(decision.actions, random)
+        mask = np.ones((units, self.actions), dtype=np.bool_) if eligible is None else eligible
+        by_chance = pick(even(mask, conduct.uniform.weights), random.random(units))[0]
+        if blind:
+            return by_chance
+        own = decision.actions
+        if conduct.capacity:
+            own = _within(decision, mask, conduct.own_room, random)
+        return np.where(random.random(units) < conduct.chance, by_chance, own)
+
+    def _best(self, means: Floats, eligible: Bools | None) -> float:
+        """Return what the best assignment gains that keeps to what is possible."""
+        if self.conduct.capacity:
+            mask = np.ones(means.shape, dtype=np.bool_) if eligible is None else eligible
+            actions = _by_prices(means, mask, self.conduct.room)
+            return float(means[np.arange(len(means)), actions].sum())
+        possible = means if eligible is None else np.where(eligible, means, -np.inf)
+        return float(possible.max(axis=1).sum())
 
     def _mixed(self, actions: Integers, random: Generator) -> Integers:
         """Return the actions, with chance's in the place of some."""
@@ -93,6 +126,24 @@ class ThinnedTrial:
             return np.ones(units, dtype=np.bool_)
         back: Bools = random.random(units) < self.conduct.returned
         return back
+
+
+def _within(decision: Decision, mask: Bools, room: Floats, random: Generator) -> Integers:
+    """Return a policy's actions within capacities: by prices on scores, or by tilted chances."""
+    table = decision.probabilities
+    if ((table == 0) | (table == 1)).all():
+        return _by_prices(decision.scores, mask, room)
+    most = np.where(room < 1, room * len(table), np.inf)
+    kept = limited(None, table, Limits(at_most=most), eligible=mask).probabilities
+    return pick(kept, random.random(len(table)))[0]
+
+
+def _by_prices(scores: Floats, mask: Bools, room: Floats) -> Integers:
+    """Return the actions of highest score less price."""
+    chosen = np.empty(len(scores), dtype=np.int64)
+    possible = np.where(mask, scores, kernels.NEVER)
+    kernels.assign_within(np.ascontiguousarray(possible.T), room, chosen)
+    return chosen
 
 
 def _weighted(

@@ -48,7 +48,8 @@ class DateFeature(Feature):
         """What the model makes of the days."""
         return ScaledNumber(f"{self.name} days", self.rules, self.learned)
 
-    def _names(self, part: str) -> tuple[str, ...]:
+    def names_of(self, part: str) -> tuple[str, ...]:
+        """Return the columns of the model that one part becomes."""
         if part == "days":
             return self.days.names
         levels = LEVELS[part] + (() if self.rules.missing == "refuse" else (MISSING_LEVEL,))
@@ -57,7 +58,7 @@ class DateFeature(Feature):
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the model."""
-        return tuple(name for part in self.rules.parts for name in self._names(part))
+        return tuple(name for part in self.rules.parts for name in self.names_of(part))
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
         """Return the days, null where they are missing, and what is wrong with the rows."""
@@ -78,7 +79,7 @@ class DateFeature(Feature):
         """Write the model's columns into `out`, which is all 0."""
         place = 0
         for part in self.rules.parts:
-            width = len(self._names(part))
+            width = len(self.names_of(part))
             block = out[:, place : place + width]
             if part == "days":
                 self.days.encode(self.values(kept), block)
@@ -104,7 +105,7 @@ class DateFeature(Feature):
             if part == "days":
                 blocks.append(self.days.possible(rng, missing))
                 continue
-            block = np.zeros((count, len(self._names(part))))
+            block = np.zeros((count, len(self.names_of(part))))
             last = len(LEVELS[part])
             mark(block, np.where(missing, last, rng.integers(0, last, size=count)))
             blocks.append(block)

@@ -8,6 +8,7 @@ from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.measure import percent
 from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Picture, Section
+from seqbatch.campaign.views.reporting.limits_used import constraints_declared, limits_used
 from seqbatch.campaign.views.reporting.material import Material
 from seqbatch.campaign.views.reporting.pictures import Share, shares
 from seqbatch.campaign.views.reporting.placed import placed
@@ -27,6 +28,8 @@ MOST_EVENTS = 60
 def planned_and_done(of: Material) -> Section:
     """Return what was planned, and what happened wave by wave."""
     parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
+    if (limits := limits_used(of)) is not None:
+        parts.append(limits)
     changes = [
         _told(event)
         for event in of.events
@@ -46,6 +49,8 @@ def _planned(of: Material) -> Iterator[str]:
     spec, now, measure = of.created.spec, of.created, of.found.measure
     names = ", ".join(action.name for action in now.actions)
     control = "none was declared" if spec.control is None else spec.control
+    if now.masked:
+        control = "named in the key"
     yield f"Actions: {names}. The one that others are compared with: {control}."
     unit = "" if measure.unit is None else f", in {measure.unit}"
     wanted = "more" if measure.direction == "max" else "less"
@@ -67,6 +72,7 @@ def _planned(of: Material) -> Iterator[str]:
         f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance of an "
         f"action: {percent(now.floor)}."
     )
+    yield from constraints_declared(of)
     rule = spec.stopping
     yield (
         "No rule for stopping early was declared."

@@ -71,7 +71,9 @@ def _against_plan(of: Material) -> list[Part]:
     run, measure = of.found.run, of.found.measure
     if run is None or not run.over_random.known or of.plan is None:
         return []
-    if len(of.plan.model.scenarios) != 1 or len(of.found.waves) < len(of.now.sizes):
+    noises = {noise for _, noise in of.plan.model.scenarios}
+    certain = len(noises) == len(of.plan.request.law.guesses) == 1
+    if not certain or len(of.found.waves) < len(of.now.sizes):
         return []
     gain = run.over_random
     planned, most = promised(of.plan)
@@ -82,19 +84,19 @@ def _against_plan(of: Material) -> list[Part]:
     seen = Interval(about="", estimate=sign * gain.estimate, error=gain.error, df=gain.df,
                     level=gain.level, low=min(sign * gain.low, sign * gain.high),
                     high=max(sign * gain.low, sign * gain.high))  # fmt: skip
-    effect, noise = of.plan.model.scenarios[0]
+    effect, [noise] = of.plan.model.effect, noises
     return [
         f"Against the plan, in {measure.head} over assigning everybody at random: planned "
         f"{number(measure.scale * planned, 2)}, measured {measure.signed(seen)}. The plan "
         f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
-        f"one, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth is another, "
-        "so is what can be gained."
+        f"one on average, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth "
+        "is another, so is what can be gained."
     ]
 
 
 def promised(plan: Plan) -> tuple[float, float | None]:
     """Return the gain over random assignment that a plan expects, and the most that any could."""
-    [(effect, _)] = plan.model.scenarios
+    effect = plan.model.effect
     lost, bound = plan.row.regret / plan.units, plan.row.lower_bound / plan.units
     return effect - lost, effect - bound if bound == bound else None
 

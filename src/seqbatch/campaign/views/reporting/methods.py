@@ -1,5 +1,6 @@
 """How the numbers were made, in plain words with references, and what they take for granted."""
 
+from seqbatch.campaign.deciding.pooling_plan import planned_waves
 from seqbatch.campaign.views.measure import percent
 from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Section
 from seqbatch.campaign.views.reporting.material import Material
@@ -33,7 +34,8 @@ def methods(of: Material) -> Section:
         "wave is estimated for itself, and its part in the whole was fixed before its outcomes "
         "were seen. That is what keeps the intervals right.",
         f"Intervals have {level} coverage by Student's t. Where several actions are compared, the "
-        "intervals on the first screen are wider, so that all of them hold at once (Dunnett). "
+        "intervals on the first screen are wider, so that all of them hold at once "
+        f"({_together(of)}). "
         "Many p-values at once are corrected by Holm's method.",
         "The gain of the rule to run next is judged on the last wave, each fifth of it by a rule "
         "made without it; it is approximate.",
@@ -47,6 +49,13 @@ def methods(of: Material) -> Section:
         Items(REFERENCES),
     ]
     return Section("methods", "How the numbers were made", parts)
+
+
+def _together(of: Material) -> str:
+    """Return the method by which several comparisons cover together; see Asking.lifts."""
+    fixed = all(wave.share is not None for wave in planned_waves(of.events))
+    plain = fixed and not of.now.spec.eligible and not of.found.stopping.looks
+    return "Dunnett" if plain else "Bonferroni"
 
 
 def assumed(of: Material) -> Section:

@@ -1,0 +1,325 @@
+"""What a GPU makes of the lab: speed, agreement with the processor, and the same bits twice.
+
+`make gpu` runs it on a machine that has one and prints the table that docs/gpu.md quotes. Figures 2
+and 3 are timed as processes of their own, from start to table, after one that fills the caches of
+compiled code. Pictures are left out: they are drawn from the table by the processor.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from seqbatch import grids
+from seqbatch.core.arrays import Floats
+from seqbatch.environments import Environment, FeaturePool, Gaussian, StudentT, Uniform
+from seqbatch.grids import GridRule
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    FixedAction,
+    Policy,
+    ThompsonSampling,
+)
+from seqbatch.simulation import Line
+from seqbatch.simulation.device import memory, pools, simulate_trials
+from seqbatch.simulation.sweep import DeviceTrials, Trial
+
+DEVICE = os.environ.get("SEQBATCH_DEVICE", "cuda")
+#: Smaller everywhere, to see that the program runs on a machine without a GPU.
+SMALL = DEVICE != "cuda"
+JOBS = min(os.cpu_count() or 1, 12)
+OUT = Path(os.environ.get("OUT", "out/gpu"))
+MARKS = np.zeros(0, dtype=np.int64)
+DEVICE_TRIALS, CPU_TRIALS = (40, 20) if SMALL else (1_000, 100)
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def machine() -> dict[str, Any]:
+    """Name what the figures were measured on."""
+    if DEVICE == "numpy":
+        return {"device": "NumPy", "numpy": np.__version__}
+    import torch
+
+    name = torch.cuda.get_device_name() if DEVICE == "cuda" else "processor"
+    return {"device": name, "torch": torch.__version__, "cores": os.cpu_count()}
+
+
+def rates() -> dict[str, float]:
+    """Return millions of units a second of one policy, 50 trials side by side."""
+    units = 2**15 if SMALL else 2**22
+    grid = grids.explicit([units // 100, units // 10, units])
+    world = Gaussian(dim=10, actions=10)
+    cases: dict[str, tuple[Policy, bool]] = {
+        "greedy": (SBPE(), True),
+        "greedy, last batch not learned": (SBPE(), False),
+        "UCB": (SBUCB(gamma=1.0), True),
+    }
+    trials = 2 if SMALL else 50
+    found = {}
+    for name, (policy, learn_last) in cases.items():
+
+        def run(policy: Policy = policy, learn_last: bool = learn_last) -> None:
+            simulate_trials(
+                [(policy, grid)],
+                world,
+                seeds=[SeedSequence(trial) for trial in range(trials)],
+                checkpoints=MARKS,
+                device=DEVICE,
+                learn_last=learn_last,
+            )
+
+        run()
+        found[name] = trials * units / min(timed(run)[0] for _ in range(3)) / 1e6
+    return found
+
+
+def pool() -> FeaturePool:
+    from seqbatch.datasets import SyntheticAvazu, fit_theta
+
+    rows = SyntheticAvazu(seed=1).hashed(20_000)
+    return FeaturePool(rows=rows, theta=fit_theta(rows), actions=2, noise=0.1)
+
+
+def repeats() -> dict[str, bool]:
+    """Say whether the same seed gives the same bits, and blocks of another size too in a pool."""
+
+    def regret(world: Environment) -> Floats:
+        grid = grids.explicit([2_000, 20_000, 100_000])
+        policies: list[Policy] = [BPE(), LBGL(scale=0.002), SBUCB(gamma=1.0)]
+        runs = [(policy, grid) for policy in policies]
+        seeds = [SeedSequence(trial) for trial in range(4)]
+        made = simulate_trials(runs, world, seeds=seeds, checkpoints=MARKS, device=DEVICE)
+        return np.array([[run.regret for run in trial] for trial in made])
+
+    rows, law = pool(), StudentT(dim=10, actions=10)
+    first = regret(rows)
+    most, memory.MOST = memory.MOST, 2**13
+    smaller = regret(rows)
+    memory.MOST = most
+    return {
+        "a law, twice": bool(np.array_equal(regret(law), regret(law))),
+        "a pool, twice": bool(np.array_equal(first, regret(rows))),
+        "a pool, in blocks of another size": bool(np.array_equal(first, smaller)),
+    }
+
+
+def twins() -> dict[str, float]:
+    """Compare the fused kernel of a pool with the array operations that do the same."""
+
+    def played() -> list[Any]:
+        pools.device_pool.cache_clear()
+        grid = grids.explicit([2_000, 20_000, 100_000])
+        policies: list[Policy] = [BPE(), RBGL(), LBGL(scale=0.002), FixedAction(action=1)]
+        runs: list[tuple[Policy, grids.Grid]] = [(policy, grid) for policy in policies]
+        seeds = [SeedSequence(trial) for trial in range(4)]
+        made = simulate_trials(runs, rows, seeds=seeds, checkpoints=MARKS, device=DEVICE)
+        return [run for trial in made for run in trial]
+
+    rows = pool()
+    one, kernel = played(), pools.pool_kernel
+    pools.pool_kernel = lambda *_: None
+    other = played()
+    pools.pool_kernel = kernel
+    pools.device_pool.cache_clear()
+    pairs = list(zip(one, other, strict=True))
+    return {
+        "actions that differ, of 1.6 million": float(
+            sum(np.abs(a.counts - b.counts).sum() // 2 for a, b in pairs)
+        ),
+        "largest difference of regret": max(
+            float(np.abs(a.regret - b.regret).max()) for a, b in pairs
+        ),
+        "largest difference of estimates": max(
+            float(np.nanmax(np.abs(a.error - b.error))) for a, b in pairs
+        ),
+    }
+
+
+def cells() -> list[tuple[str, Environment, str, Line, int]]:
+    """Return 40 cells of policy, law and horizon."""
+    few = GridRule(kind="minimax", batches=3)
+    lines = {
+        "SBPE": Line(SBPE(first="uniform"), few),
+        "BPE": Line(BPE(first="uniform"), few),
+        "LBGL": Line(LBGL(scale=0.01), few),
+        "SBUCB": Line(SBUCB(gamma=0.5, first="uniform"), few),
+        "Thompson": Line(ThompsonSampling(scale=0.5, samples=32), few),
+    }
+    laws: dict[str, Environment] = {
+        "Gaussian": Gaussian(dim=5, actions=4),
+        "uniform, disjoint": Uniform(dim=3, actions=3, layout="disjoint"),
+        "Student t": StudentT(dim=5, actions=4),
+        "pool": pool(),
+    }
+    return [
+        (f"{law}/{name}/{units}", world, name, line, units)
+        for law, world in laws.items()
+        for name, line in lines.items()
+        for units in (2_000, 10_000)
+    ]
+
+
+def measured(task: Callable[[], list[dict[str, Any]]]) -> list[float]:
+    import warnings
+
+    warnings.simplefilter("ignore")  # small first batches leave directions open, as on any device
+    return [row["regret"] for row in task()]
+
+
+def agreement() -> dict[str, Any]:
+    """Compare the device's mean regret with the processor's, on trials of other seeds."""
+    step = 250 if not SMALL else DEVICE_TRIALS
+    tasks: dict[str, dict[str, list[Any]]] = {}
+    for name, world, label, line, units in cells():
+        shared = (name, world, ((label, line),), (units,))
+        tasks[name] = {
+            "device": [
+                DeviceTrials(*shared, range(start, start + step), 1, DEVICE, True)
+                for start in range(0, DEVICE_TRIALS, step)
+            ],
+            "cpu": [Trial(*shared, trial, 2, "direct", True) for trial in range(CPU_TRIALS)],
+        }
+    with ProcessPoolExecutor(JOBS, mp_context=get_context("spawn")) as workers:
+        futures = {
+            name: {
+                kind: [workers.submit(measured, task) for task in some]
+                for kind, some in both.items()
+            }
+            for name, both in tasks.items()
+        }
+        found = {
+            name: {
+                kind: np.array([value for future in some for value in future.result()])
+                for kind, some in both.items()
+            }
+            for name, both in futures.items()
+        }
+    scores = {name: _score(both["device"], both["cpu"]) for name, both in found.items()}
+    values = np.array(list(scores.values()))
+    return {
+        "cells": len(values),
+        "mean z^2": float((values**2).mean()),
+        "largest |z|": float(np.abs(values).max()),
+        "z": scores,
+    }
+
+
+def _score(one: Floats, other: Floats) -> float:
+    error = np.sqrt(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
+    return float((one.mean() - other.mean()) / error)
+
+
+FIGURE = """
+import sys, time, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+from seqbatch.lab import EXPERIMENTS, Options
+name, out, trials, quick, jobs, device, fused = sys.argv[1:]
+if fused == "no":
+    from seqbatch.simulation.device import pools
+    pools.pool_kernel = lambda *_: None
+options = Options(out=Path(out), trials=int(trials) or None, quick=quick == "yes",
+                  jobs=int(jobs), device=device)
+EXPERIMENTS[name].run(options)
+"""
+
+
+def figure(
+    name: str, *, trials: int = 0, quick: bool = False, jobs: int = 1, fused: bool = True
+) -> float:
+    """Return the seconds of a figure's table, from the start of the process to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder) / name)
+        yes = {True: "yes", False: "no"}
+        words = [name, out, str(trials), yes[quick], str(jobs), DEVICE, yes[fused]]
+        command = [sys.executable, "-c", FIGURE, *words]
+        seconds, _ = timed(lambda: subprocess.run(command, check=True))
+        if name == "fig3":
+            import polars as pl
+
+            table = pl.read_parquet(Path(out) / "results.parquet")
+            kept = table.group_by("policy", "units", maintain_order=True).agg(
+                mean=pl.col("regret").mean(), error=pl.col("regret").std() / pl.len().sqrt()
+            )
+            kept.write_csv(OUT / f"fig3-means{'' if fused else '-plain'}.csv")
+    return seconds
+
+
+def figures() -> dict[str, float]:
+    """Return the seconds of the two figures."""
+    from seqbatch.lab.figure2 import HORIZONS, Figure2
+
+    found = {"fig3 quick, caches cold": figure("fig3", quick=True)}
+    found["fig3"] = figure("fig3", quick=SMALL)
+    found["fig3, again"] = figure("fig3", quick=SMALL)
+    found["fig3, array operations alone"] = figure("fig3", quick=SMALL, fused=False)
+    horizons = HORIZONS[::5] if SMALL else HORIZONS
+    found["fig2's planned grids"] = timed(lambda: Figure2().lines(horizons))[0]
+    trials = 5 if SMALL else 1_000
+    found[f"fig2, {trials} trials, {JOBS} processes"] = figure(
+        "fig2", trials=trials, quick=SMALL, jobs=JOBS
+    )
+    return found
+
+
+STEPS: dict[str, Callable[[], Any]] = {
+    "machine": machine,
+    "figures": figures,
+    "rates": rates,
+    "repeats": repeats,
+    "twins": twins,
+    "agreement": agreement,
+}
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return what was found as the table of docs/gpu.md."""
+    lines = [f"On {found['machine']}, by `make gpu`:", "", "| what | measured |", "|---|---|"]
+    rows = {f"{name}, seconds": f"{value:.1f}" for name, value in found.get("figures", {}).items()}
+    for name, value in found.get("rates", {}).items():
+        rows[f"Gaussian, d = K = 10, {name}: million units a second"] = f"{value:.0f}"
+    for name, same in found.get("repeats", {}).items():
+        rows[f"the same bits: {name}"] = "yes" if same else "no"
+    for name, value in found.get("twins", {}).items():
+        rows[f"kernel and array operations: {name}"] = f"{value:.2g}"
+    if agreed := found.get("agreement"):
+        rows[f"device and processor, {agreed['cells']} cells: mean z^2"] = (
+            f"{agreed['mean z^2']:.2f}"
+        )
+        rows["the same: largest absolute z"] = f"{agreed['largest |z|']:.2f}"
+    return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows.items())]) + "\n"
+
+
+def main(wanted: list[str]) -> None:
+    """Take the steps, and write what they found after each."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {}
+    for name in wanted or STEPS:
+        seconds, found[name] = timed(STEPS[name])
+        print(f"{name} ({seconds:.1f} s): {json.dumps(found[name], indent=1)}", flush=True)
+        (OUT / "gpu.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    if "machine" in found:
+        (OUT / "measured.md").write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

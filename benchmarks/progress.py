@@ -1,0 +1,16 @@
+"""What a long run says while it runs."""
+
+import textwrap
+import time
+
+_START = time.perf_counter()
+
+
+def say(line: str) -> None:
+    """Print a line at once, behind the seconds since the start."""
+    print(f"[{time.perf_counter() - _START:5.0f} s] {line}", flush=True)
+
+
+def paragraph(text: str) -> list[str]:
+    """Return the lines of a paragraph on a page, with an empty one below."""
+    return [*textwrap.wrap(text, 100), ""]

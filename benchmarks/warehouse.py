@@ -1,0 +1,162 @@
+"""What rounding costs, and how fast a database decides and sums up, beside the SQLite store.
+
+``python -m benchmarks.warehouse`` runs both parts; ``rounding`` or ``speed`` after it one of them.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from seqbatch.campaign import Campaign
+from seqbatch.core.arrays import Floats
+from seqbatch.storage import open_store
+
+NAMES = [f"n{number}" for number in range(8)]
+LEVELS = [f"l{number}" for number in range(6)]
+ACTIONS = ["a", "b", "c", "d"]
+TRIALS, SIZES = 40, (500, 1_000, 4_000)
+UNITS = 500_000
+
+
+def _spec(**changes: Any) -> dict[str, Any]:
+    number = {"scale": {"mean": 0.1, "sd": 1.1}, "range": [-6, 6]}
+    return {
+        "name": "bench", "unit": "id", "actions": ACTIONS, "draws": "md5", "randomised": 0.05,
+        "reward": {"column": "y", "range": [-30, 30]}, "grid": {"sizes": list(SIZES)},
+        "policy": {"kind": "SBPE", "first": "uniform"},
+        "features": {
+            "numeric": dict.fromkeys(NAMES, number),
+            "categorical": {"level": LEVELS, "other": LEVELS},
+        },
+        **changes,
+    }  # fmt: skip
+
+
+def _units(random: np.random.Generator, count: int, start: int = 0) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "id": [f"{number:09d}" for number in range(start, start + count)],
+            **{name: random.normal(size=count) for name in NAMES},
+            "level": random.choice(LEVELS, count),
+            "other": random.choice(LEVELS, count),
+        }
+    )
+
+
+def _means(theta: Floats, units: pl.DataFrame) -> Floats:
+    """Return the mean reward of every unit under every action."""
+    numbers = units.select(NAMES).to_numpy()
+    places = [LEVELS.index(level) for level in units["level"]]
+    means: Floats = numbers @ theta[: len(NAMES)] + theta[len(NAMES) :][places]
+    return means
+
+
+def _answers(campaign: Campaign, units: pl.DataFrame) -> pl.DataFrame:
+    answers = pl.from_arrow(campaign.assign(units).table)
+    assert isinstance(answers, pl.DataFrame)
+    return answers
+
+
+def _regret(sums: str, seed: int) -> tuple[float, list[str]]:
+    """Run one campaign; return its regret for each unit, and the actions."""
+    random = np.random.default_rng(seed)
+    theta = random.normal(scale=0.3, size=(len(NAMES) + len(LEVELS), len(ACTIONS)))
+    total, given, start = 0.0, list[str](), 0
+    with TemporaryDirectory() as folder:
+        store = open_store(Path(folder) / "campaigns.db")
+        campaign = Campaign.create(_spec(sums=sums, seed=seed), store=store)
+        for size in SIZES:
+            units, noise = _units(random, size, start), random.normal(size=size)
+            start += size
+            means = _means(theta, units)
+            actions = _answers(campaign, units)["action"].to_list()
+            places = [ACTIONS.index(action) for action in actions]
+            mean = means[np.arange(size), places]
+            total += float((means.max(axis=1) - mean).sum())
+            given += actions
+            campaign.record(pl.DataFrame({"id": units["id"], "y": mean + noise}))
+            campaign.close()
+        store.close()
+    return total / sum(SIZES), given
+
+
+def rounding() -> None:
+    """Compare campaigns whose sums are rounded once with such whose numbers are rounded first."""
+    found, differ = [], 0
+    for seed in range(TRIALS):
+        (one, left), (two, right) = (_regret(sums, seed) for sums in ("floating", "exact"))
+        found.append((one, two))
+        differ += sum(a != b for a, b in zip(left, right, strict=True))
+    means = np.mean(found, axis=0)
+    gap = np.subtract(*np.transpose(found)[::-1])
+    error = gap.std(ddof=1) / np.sqrt(TRIALS)
+    units = TRIALS * sum(SIZES)
+    print(f"{TRIALS} campaigns of {sum(SIZES):,} units in {len(SIZES)} waves")
+    print(f"regret for each unit: floating {means[0]:.6f}, exact {means[1]:.6f}")
+    print(f"difference: {gap.mean():.2g} (standard error {error:.2g})")
+    print(f"actions that differ: {differ} of {units:,}")
+
+
+def _timed(name: str, rows: int, call: Callable[[], Any]) -> Any:
+    start, busy = time.perf_counter(), time.process_time()
+    result = call()
+    wall, used = time.perf_counter() - start, time.process_time() - busy
+    print(f"{name:32} {wall:8.2f} {used:8.2f} {rows / wall:12,.0f} {rows / used:12,.0f}")
+    return result
+
+
+def speed() -> None:
+    """Assign and learn a second wave: in DuckDB, Parquet to Parquet, and in the SQLite store."""
+    import duckdb
+
+    random = np.random.default_rng(0)
+    first, units = _units(random, 2_000), _units(random, UNITS, 2_000)
+    print(f"{UNITS:,} units, {len(NAMES)} numbers, 2 categories, {len(ACTIONS)} actions")
+    print(f"{'':32} {'seconds':>8} {'busy':>8} {'rows/s':>12} {'rows/busy s':>12}")
+    with TemporaryDirectory() as folder:
+        here = Path(folder)
+        store = open_store(here / "campaigns.db")
+        spec = _spec(sums="exact", grid={"sizes": [2_000, UNITS, 10]})
+        campaign = Campaign.create(spec, store=store)
+        ids = _answers(campaign, first)["id"]
+        campaign.record(pl.DataFrame({"id": ids, "y": random.normal(size=2_000)}))
+        campaign.close()
+        outcomes = pl.DataFrame({"id": units["id"], "y": random.normal(size=UNITS)})
+        units.write_parquet(here / "units.parquet")
+        outcomes.write_parquet(here / "outcomes.parquet")
+        database = duckdb.connect()
+        for name in ("units", "outcomes"):
+            file = here / f"{name}.parquet"
+            database.execute(f"CREATE VIEW {name} AS SELECT * FROM '{file}'")
+        texts = {
+            "assign": campaign.sql(units="units"),
+            "sums": campaign.sql(what="sums", units="units", outcomes="outcomes"),
+        }
+        for what, text in texts.items():
+            copy = f"COPY ({text}) TO '{here / what}.parquet'"
+            _timed(f"DuckDB, {what}", UNITS, partial(database.execute, copy))
+        source = here / "units.parquet"
+        _timed(
+            "SQLite store, assign", UNITS, lambda: campaign.assign(source, out=here / "a.parquet")
+        )
+        _timed("SQLite store, record", UNITS, lambda: campaign.record(here / "outcomes.parquet"))
+        _timed("SQLite store, close, exact sums", UNITS, campaign.close)
+        store.close()
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parts = {"rounding": rounding, "speed": speed}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""A unit's columns to the numbers of the model, as SQL: what the encoder does, bit for bit.
+
+Columns have names by their place: g0 is the first column that is read, c0 the level of a category,
+x0 the first number of the model.
+"""
+
+from dataclasses import dataclass, field
+
+from seqbatch.campaign.design.limits import LARGEST_NUMBER
+from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.boolean import BooleanFeature
+from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
+from seqbatch.campaign.tables.features.numeric import NumericFeature
+from seqbatch.campaign.warehouse.dialects import Dialect
+
+#: An expression and its name.
+Item = tuple[str, str]
+#: Places that stand for a level that is refused, and for a missing one.
+UNSEEN, MISSING = -1, -2
+
+
+@dataclass
+class Columns:
+    """The columns of a statement, stage by stage.
+
+    Parameters
+    ----------
+    read
+        What is read of the table of units.
+    levels
+        The place of each category's level.
+    base, crossed
+        The numbers of the model: those of features, and products of two of them.
+    problems
+        Conditions under which a unit is refused, and why.
+    """
+
+    read: list[Item] = field(default_factory=list)
+    levels: list[Item] = field(default_factory=list)
+    base: list[Item] = field(default_factory=list)
+    crossed: list[Item] = field(default_factory=list)
+    problems: list[Item] = field(default_factory=list)
+
+    @property
+    def vector(self) -> list[str]:
+        """The names of the model's numbers, in order."""
+        return [name for _, name in (*self.base, *self.crossed)]
+
+
+def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
+    """Return the columns of an encoder whose features SQL can express."""
+    made = Columns()
+    if encoder.features.intercept:
+        made.base.append((sql.number(1.0), "x0"))
+    places: dict[str, list[str]] = {}
+    for number, (name, part) in enumerate(encoder.parts.items()):
+        start, given = len(made.base), f"g{number}"
+        if isinstance(part, NumericFeature):
+            _numeric(made, sql, part, given)
+        elif isinstance(part, BooleanFeature):
+            _boolean(made, sql, part, given)
+        else:
+            assert isinstance(part, LevelsFeature)
+            _levels(made, sql, part, given, f"c{number}")
+        places[name] = [alias for _, alias in made.base[start:]]
+    for one, two in encoder.features.interactions:
+        for left in places[one]:
+            for right in places[two]:
+                made.crossed.append((f"{left} * {right}", f"x{len(made.vector)}"))
+    return made
+
+
+def _add(made: Columns, *expressions: str) -> None:
+    for expression in expressions:
+        made.base.append((expression, f"x{len(made.base)}"))
+
+
+def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> None:
+    made.read.append((sql.as_number(sql.name_of(part.name)), given))
+    if part.rules.missing == "refuse":
+        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+    most = sql.number(LARGEST_NUMBER)
+    made.problems.append((f"ABS({given}) >= {most}", f"{part.name} is too large"))
+    frozen, zero = part.number.frozen, sql.number(0.0)
+    value = zero
+    if frozen is not None and frozen.sd > 0:
+        bounded = given
+        if frozen.low is not None and frozen.high is not None:
+            low, high = sql.number(frozen.low), sql.number(frozen.high)
+            bounded = f"LEAST(GREATEST({given}, {low}), {high})"
+        filled = f"CASE WHEN {given} IS NULL THEN {sql.number(frozen.fill)} ELSE {bounded} END"
+        value = f"({filled} - {sql.number(frozen.mean)}) / {sql.number(frozen.sd)}"
+    _add(made, value)
+    if len(part.names) > 1:
+        shown = frozen is not None and frozen.indicator
+        _add(made, _indicator(sql, f"{given} IS NULL") if shown else zero)
+
+
+def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:
+    made.read.append((sql.name_of(part.name), given))
+    if part.missing == "refuse":
+        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+    yes = f"{given} OR {given} IS NULL" if part.missing is True else given
+    _add(made, _indicator(sql, yes))
+    if part.missing == "level":
+        _add(made, _indicator(sql, f"{given} IS NULL"))
+
+
+def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place: str) -> None:
+    made.read.append((sql.as_text(sql.name_of(part.name)), given))
+    found, missing = part.places_of(part.rules.levels)
+    other = part.levels.index(OTHER) if part.other else UNSEEN
+    absent = missing if part.accepts_missing else MISSING
+    cases = [f"WHEN {given} IS NULL OR {given} = '' THEN {absent}"]
+    cases += [
+        f"WHEN {given} = {sql.text(level)} THEN {to}"
+        for level, to in zip(part.rules.levels, found, strict=True)
+        if level
+    ]
+    made.levels.append((f"CASE {' '.join(cases)} ELSE {other} END", place))
+    if not part.accepts_missing:
+        made.problems.append((f"{place} = {MISSING}", f"{part.name} is missing"))
+    if not part.other:
+        made.problems.append((f"{place} = {UNSEEN}", f"{part.name} has a level not declared"))
+    known = part.rare is not None or not part.rules.learns
+    for number in range(len(part.levels)):
+        _add(made, _indicator(sql, f"{place} = {number}") if known else sql.number(0.0))
+
+
+def _indicator(sql: Dialect, condition: str) -> str:
+    return f"CASE WHEN {condition} THEN {sql.number(1.0)} ELSE {sql.number(0.0)} END"

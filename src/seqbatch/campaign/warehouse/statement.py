@@ -1,0 +1,161 @@
+"""The open wave's rule as one statement to be carried away: decisions, or the wave's sums."""
+
+import json
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.record.events import current
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.warehouse.deciding import Deciding
+from seqbatch.campaign.warehouse.dialects import Dialect, dialect_of
+from seqbatch.campaign.warehouse.rule import Rule, rule_of
+from seqbatch.campaign.warehouse.stages import named
+from seqbatch.campaign.warehouse.summing import summing
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+
+What = Literal["assign", "sums"]
+#: The stages of a statement.
+STAGES = (
+    "given", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
+    "shared", "decided", "told", "told_once", "judged", "rounded",
+)  # fmt: skip
+#: What stands in a statement for its own fingerprint while that is computed.
+BLANK = "0" * 64
+
+
+def statement(
+    store: Store, name: str, *, what: str, dialect: str, units: str, outcomes: str | None
+) -> str:
+    """Return the open wave's rule as SQL.
+
+    Parameters
+    ----------
+    store, name
+        The campaign.
+    what
+        ``"assign"``: every unit's action, probabilities and score. ``"sums"``: what a close learns
+        from, by action.
+    dialect
+        Whose SQL; see :data:`seqbatch.campaign.warehouse.dialects.DIALECTS`.
+    units, outcomes
+        The tables, as table or schema.table; outcomes for sums alone.
+    """
+    if what not in get_args(What):
+        raise InvalidArgumentError("what", f"one of {', '.join(get_args(What))}", repr(what))
+    if (what == "sums") != (outcomes is not None):
+        raise InvalidArgumentError(
+            "outcomes", "the table of outcomes for sums, and left out for assign", repr(outcomes)
+        )
+    _require_tables(units, outcomes)
+    with store.read(name) as reader:
+        now, record = current(reader), reader.last_state()
+    assert record is not None
+    now.require_no_stop()
+    state = unpack_state(record.content, now)
+    rule, sql = rule_of(now, state), dialect_of(dialect)
+    if outcomes is None:
+        return assigning(now, rule, sql, units)
+    return summed_up(now, rule, sql, units, outcomes)
+
+
+def assigning(now: Situation, rule: Rule, sql: Dialect, units: str) -> str:
+    """Return the statement that decides for the units of a table."""
+    made = Deciding(now, rule, sql, units, keep=False)
+    K = len(now.active)
+    names = [now.actions[number].name for number in now.active]
+    spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
+    scores, chances = (
+        " ".join(f"WHEN {action} THEN {prefix}{action}" for action in range(K)) for prefix in "sp"
+    )
+    ids = [(alias, sql.name_of(name)) for alias, name in zip(made.ids, now.spec.unit, strict=True)]
+    items = [
+        *ids,
+        (f"CASE chosen {spelled} END", "action"),
+        (str(now.wave), "wave"),
+        (f"CASE chosen {scores} END", "score"),
+        (f"CASE chosen {chances} END", "probability"),
+        *named("randomised"),
+        *((f"p{action}", f"p{action}") for action in range(K)),
+        *named("part", "problem"),
+    ]
+    said = [
+        "Each unit's action. " + ", ".join(f"p{a}: {_plain(n)}" for a, n in enumerate(names)),
+        "A unit with a problem gets no action. Every unit must be in the table once.",
+    ]
+    return _headed(now, sql, said, made.stages.statement(items), units=units, outcomes=None)
+
+
+def summed_up(now: Situation, rule: Rule, sql: Dialect, units: str, outcomes: str) -> str:
+    """Return the statement that sums up a wave, with its own fingerprint in every row."""
+    require_summable(now)
+    made = Deciding(now, rule, sql, units, keep=True)
+    items, after = summing(now, made, sql, outcomes)
+    items.append((sql.text(BLANK), "statement"))
+    said = [
+        "What the wave teaches, by action: hand the result back with record-sums.",
+        "The table of units must hold the units of this wave alone, each once.",
+    ]
+    body = made.stages.statement(items, after=after)
+    blank = _headed(now, sql, said, body, units=units, outcomes=outcomes)
+    return blank.replace(BLANK, fingerprint(blank))
+
+
+def fingerprint(text: str) -> str:
+    """Return the fingerprint of a statement in which its own is blank."""
+    return sha256(text.encode()).hexdigest()
+
+
+def require_summable(now: Situation) -> None:
+    """Refuse to sum up what cannot be summed up elsewhere."""
+    spec = now.spec
+    reasons = {
+        'sums depend on the order of rows (declare sums = "exact")': spec.sums != "exact",
+        "the first wave is still to teach the scaling of its columns "
+        f"({', '.join(spec.features.learning)})": now.wave == 1 and bool(spec.features.learning),
+        "absent outcomes count after a wait alone (reward.after)": now.wait is not None,
+        "the reward is spelled by a format": spec.reward.format is not None,
+    }
+    if found := [reason for reason, there in reasons.items() if there]:
+        raise CampaignStateError(
+            f"wave {now.wave} of campaign {now.name} cannot be summed up by SQL: "
+            f"{'; '.join(found)}. Use record and close."
+        )
+
+
+def _require_tables(*tables: str | None) -> None:
+    """Refuse tables that a statement's own stages would hide."""
+    for table in tables:
+        if table is not None and table.lower() in STAGES:
+            raise InvalidArgumentError(
+                "table", f"called otherwise than a stage of the statement ({', '.join(STAGES)})",
+                repr(table), "Name its schema too, as schema.table.",
+            )  # fmt: skip
+
+
+def header(text: str) -> dict[str, Any]:
+    """Return what a statement says of itself; empty where it is none of ours."""
+    first = text.partition("\n")[0]
+    try:
+        found = json.loads(first.removeprefix("-- "))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _headed(
+    now: Situation, sql: Dialect, said: list[str], body: str, *, units: str, outcomes: str | None
+) -> str:
+    about = {
+        "campaign": now.name, "wave": now.wave, "event": now.sequence, "hash": now.hash,
+        "what": "assign" if outcomes is None else "sums", "dialect": sql.name,
+        "units": units, "outcomes": outcomes,
+    }  # fmt: skip
+    # JSON has no line breaks of its own: what stands in a name cannot end the comment.
+    lines = [json.dumps(about), *said]
+    return "\n".join(f"-- {line}" for line in lines) + f"\n{body}"
+
+
+def _plain(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)

@@ -1,0 +1,155 @@
+"""Sums that are the same to the bit in any order, in any pieces, on any machine.
+
+Numbers are rounded to multiples of a power of two, each column's own, so that the product of any
+two is a whole number below 2^63. Whole numbers are added without rounding, and databases can do it
+as well: a sum of a billion such products fits into 128 bits.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.statistics import Statistics
+from seqbatch.errors import InvalidArgumentError
+
+#: Rounded numbers are at most 2^BITS in size, and products of two at most 2^62.
+BITS = 31
+#: Rows that are multiplied at once: products of 16-bit halves sum to less than 2^53, which floating
+#: point adds without rounding.
+ROWS = 1 << 20
+LOW = 16
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The power of two of each column: numbers are rounded to multiples of 2^-power.
+
+    Parameters
+    ----------
+    columns
+        Of the columns of the model.
+    reward
+        Of rewards.
+    """
+
+    columns: tuple[int, ...]
+    reward: int
+
+    @classmethod
+    def of(cls, largest: Sequence[float], reward: float, *, whole: Sequence[bool]) -> "Scale":
+        """Return the finest scale for columns of these largest sizes.
+
+        Parameters
+        ----------
+        largest, reward
+            How large numbers of each column, and rewards, can be.
+        whole
+            Which columns hold whole numbers, and need no fractions.
+
+        >>> Scale.of([1.0, 4.0], 10.0, whole=[True, False])
+        Scale(columns=(0, 28), reward=27)
+        """
+        pairs = zip(largest, whole, strict=True)
+        powers = tuple(0 if each else power(most) for most, each in pairs)
+        return cls(powers, power(reward))
+
+    def rounded(self, rows: Floats, rewards: Floats) -> Integers:
+        """Return the whole numbers that rows and rewards are rounded to, rewards last."""
+        both = np.column_stack([rows, rewards])
+        scaled = both * np.ldexp(1.0, np.array([*self.columns, self.reward]))
+        if len(scaled) and not np.abs(scaled).max() <= 2.0**BITS:
+            row, column = np.argwhere(~(np.abs(scaled) <= 2.0**BITS))[0].tolist()
+            most = math.ldexp(1.0, BITS - (*self.columns, self.reward)[column])
+            name = "rewards" if column == len(self.columns) else f"column {column}"
+            raise InvalidArgumentError(name, f"at most {most:g} in size", both[row, column])
+        # Half is added and the rest cut off: databases round halves in ways of their own.
+        whole: Integers = np.floor(scaled + 0.5).astype(np.int64)
+        return whole
+
+
+def power(largest: float) -> int:
+    """Return a power p for which `largest` times 2^p is at most 2^BITS and at least half of it."""
+    return BITS - math.frexp(largest)[1] if largest > 0 else 0
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """Sums of products of rounded numbers, kept apart in cells; see :class:`Statistics`.
+
+    Parameters
+    ----------
+    scale
+        What was rounded to.
+    products
+        Python's own integers, of any size: sums of the products of every two columns, the reward
+        being the last of them, shape (cells, dim + 1, dim + 1).
+    count
+        Number of units, shape (cells,).
+
+    Examples
+    --------
+    >>> scale = Scale.of([1.0], 1.0, whole=[False])
+    >>> x, y = np.array([[0.1], [0.2], [0.3]]), np.array([0.7, 0.8, 0.9])
+    >>> one = ExactSums.zero(1, scale).added(x, y, np.zeros(3, dtype=np.int64))
+    >>> two = ExactSums.zero(1, scale).added(x[::-1], y[::-1], np.zeros(3, dtype=np.int64))
+    >>> one.statistics().moment.tolist() == two.statistics().moment.tolist()
+    True
+    """
+
+    scale: Scale
+    products: NDArray[np.object_]
+    count: Integers
+
+    @classmethod
+    def zero(cls, cells: int, scale: Scale) -> "ExactSums":
+        """Return the sums of no units."""
+        wide = len(scale.columns) + 1
+        products = np.full((cells, wide, wide), 0, dtype=object)
+        return cls(scale, products, np.zeros(cells, dtype=np.int64))
+
+    def added(
+        self, rows: Floats, rewards: Floats, cells: Integers, *, times: int = 1
+    ) -> "ExactSums":
+        """Return these sums with rows added to their cells, or taken out (times = -1).
+
+        A cell of -1 skips the row.
+        """
+        products, count = self.products.copy(), self.count.copy()
+        whole = self.scale.rounded(rows, rewards)
+        for cell in range(len(count)):
+            mine = whole[cells == cell]
+            for start in range(0, len(mine), ROWS):
+                products[cell] += times * _products(mine[start : start + ROWS])
+            count[cell] += times * len(mine)
+        return ExactSums(self.scale, products, count)
+
+    def merged(self, other: "ExactSums") -> "ExactSums":
+        """Return the sums of both sets of units together."""
+        if other.scale != self.scale:
+            raise InvalidArgumentError("other", f"sums of the scale {self.scale}", other.scale)
+        return ExactSums(self.scale, self.products + other.products, self.count + other.count)
+
+    def statistics(self) -> Statistics:
+        """Return the sums as floating point numbers, each rounded once."""
+        powers = np.array([*self.scale.columns, self.scale.reward])
+        shift = -(powers[:, None] + powers[None, :])
+        sums = np.ldexp(self.products.astype(np.float64), shift)
+        gram, moment = np.ascontiguousarray(sums[:, :-1, :-1]), sums[:, :-1, -1].copy()
+        return Statistics(gram, moment, sums[:, -1, -1].copy(), self.count.copy())
+
+
+def _products(whole: Integers) -> NDArray[np.object_]:
+    """Return the sums of products of columns of whole numbers, as Python's integers."""
+    high = (whole >> LOW).astype(np.float64)
+    low = (whole & (2**LOW - 1)).astype(np.float64)
+    mixed = high.T @ low
+    parts = [(high.T @ high, 2 * LOW), (mixed + mixed.T, LOW), (low.T @ low, 0)]
+    # NumPy knows no sum of 128 bits; Python does.
+    total: NDArray[np.object_] = sum(
+        part.astype(np.int64).astype(object) * 2**shift for part, shift in parts
+    )
+    return total

@@ -1,0 +1,173 @@
+"""Assign the units of many trials at once, by the rules that their policies handed over."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqbatch.core import Problem
+from seqbatch.core.arrays import Array, namespace
+from seqbatch.policies.rule import Rule
+from seqbatch.simulation.device.backend import Backend
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of all trials for one batch: one kind, with an axis of trials in front."""
+
+    kind: str
+    action: int
+    theta: Array
+    root: Array
+    gamma: float
+    among: Array
+    random_ties: bool
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule], backend: Backend, scale: float) -> "Rules":
+        """Move rules there; contexts come as whole numbers times `scale`, which enters here."""
+
+        def stacked(values: Sequence[object], factor: float = 1.0) -> Array:
+            if values[0] is None:
+                return None
+            return backend.array(np.stack([np.asarray(value) for value in values]) * factor)
+
+        first = rules[0]
+        known = [rule.among if rule.among is not None else None for rule in rules]
+        if any(mask is not None for mask in known):
+            actions = next(len(mask) for mask in known if mask is not None)
+            known = [np.ones(actions, np.bool_) if mask is None else mask for mask in known]
+        return cls(
+            kind=first.kind,
+            action=first.action,
+            theta=stacked([rule.theta for rule in rules], scale),
+            root=stacked([rule.root for rule in rules], scale),
+            gamma=first.gamma,
+            among=stacked(known, True),
+            random_ties=first.ties == "random",
+        )
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the lowest action of highest mean is taken, among all of them."""
+        plain = self.root is None and self.among is None and not self.random_ties
+        return self.kind == "highest" and plain
+
+    def actions(self, x: Array, draws: Callable[[], Array], problem: Problem) -> Array:
+        """Return the action of each unit, shape (trials, n).
+
+        Parameters
+        ----------
+        x
+            Contexts, shape (trials, n, 1 or K, dim).
+        draws
+            Returns one number of [0, 1) a unit, shape (trials, n).
+        problem
+            Says how contexts are laid out.
+        """
+        xp = namespace(x)
+        if self.kind == "fixed":
+            return xp.full(x.shape[:2], self.action, dtype=xp.int64, device=x.device)
+        if self.kind == "uniform":
+            wanted = xp.astype(draws() * problem.actions, xp.int64)
+            return xp.where(wanted < problem.actions, wanted, problem.actions - 1)
+        if self.kind == "shares":
+            return picked(best_shares(x, self.theta, problem, self.random_ties), draws())
+        criterion = means(x, self.theta[:, 0], problem)
+        if self.root is not None:
+            criterion = criterion + self.gamma * widths(x, self.root, problem)
+        if self.among is not None:
+            criterion = xp.where(self.among[:, None, :], criterion, -math.inf)
+        return among_equals(criterion, draws()) if self.random_ties else lowest(criterion)
+
+
+def greedy_actions(x: Array, rules: Sequence[Rules]) -> list[Array]:
+    """Return the actions of several greedy rules in the shared layout, from one pass over contexts.
+
+    A product with one vector is bound by reading contexts, so that more vectors cost little.
+    """
+    xp = namespace(x)
+    thetas = xp.stack([rule.theta[:, 0, 0] for rule in rules], axis=-1)
+    scores = x.reshape(x.shape[0], -1, x.shape[3]) @ thetas
+    actions = xp.argmax(scores.reshape(*x.shape[:3], len(rules)), axis=2)
+    return [actions[..., number] for number in range(len(rules))]
+
+
+def means(x: Array, theta: Array, problem: Problem) -> Array:
+    """Return <x, theta> for every trial, unit and action, given theta (trials, models, dim)."""
+    xp = namespace(x)
+    if problem.layout == "block":
+        return x[:, :, 0, :] @ xp.matrix_transpose(theta)
+    if problem.layout == "shared":
+        flat = x.reshape(x.shape[0], -1, x.shape[3])
+        return (flat @ theta[:, 0, :, None]).reshape(x.shape[:3])
+    return xp.stack(
+        [(x[:, :, a, :] @ theta[:, a, :, None])[..., 0] for a in range(problem.actions)], axis=-1
+    )
+
+
+def widths(x: Array, root: Array, problem: Problem) -> Array:
+    """Return |root x| for every trial, unit and action, given root (trials, models, dim, dim)."""
+    xp = namespace(x)
+    turned = xp.matrix_transpose(root)
+
+    def length(rows: Array, model: int) -> Array:
+        seen = rows @ turned[:, model]
+        return xp.sqrt(xp.sum(seen * seen, axis=-1))
+
+    if problem.layout == "shared":
+        return length(x.reshape(x.shape[0], -1, x.shape[3]), 0).reshape(x.shape[:3])
+    slots = x.shape[2]
+    columns = [length(x[:, :, min(a, slots - 1), :], a) for a in range(problem.actions)]
+    return xp.stack(columns, axis=-1)
+
+
+def best_shares(x: Array, thetas: Array, problem: Problem, split_ties: bool) -> Array:
+    """Return the share of thetas (trials, samples, models, dim) under which each action is best."""
+    xp, K = namespace(x), problem.actions
+    trials, units, samples = x.shape[0], x.shape[1], thetas.shape[1]
+    wins = xp.zeros((trials, units, K), dtype=xp.float64, device=x.device)
+    numbers = xp.arange(K, device=x.device)
+    for sample in range(samples):
+        scores = means(x, thetas[:, sample], problem)
+        if split_ties:
+            tied = xp.astype(scores == xp.max(scores, axis=-1, keepdims=True), xp.float64)
+            wins = wins + tied / xp.sum(tied, axis=-1, keepdims=True)
+        else:
+            wins = wins + xp.astype(lowest(scores)[..., None] == numbers, xp.float64)
+    return wins / samples
+
+
+def lowest(criterion: Array) -> Array:
+    """Return the lowest of the actions of highest criterion."""
+    return namespace(criterion).argmax(criterion, axis=-1)
+
+
+def among_equals(criterion: Array, draws: Array) -> Array:
+    """Return one of the actions of highest criterion, each as likely."""
+    xp = namespace(criterion)
+    tied = criterion == xp.max(criterion, axis=-1, keepdims=True)
+    equals = xp.sum(xp.astype(tied, xp.int64), axis=-1)
+    wanted = xp.minimum(xp.astype(draws * xp.astype(equals, xp.float64), xp.int64), equals - 1)
+    passed = actions = xp.zeros_like(wanted)
+    for action in range(criterion.shape[-1]):
+        passed = passed + xp.astype(tied[..., action], xp.int64)
+        actions = actions + xp.astype(passed <= wanted, xp.int64)
+    return actions
+
+
+def picked(probabilities: Array, draws: Array) -> Array:
+    """Return the action in whose share of [0, 1) the unit's draw falls."""
+    xp, K = namespace(probabilities), probabilities.shape[-1]
+    sums = [probabilities[..., 0]]
+    for action in range(1, K):
+        sums.append(sums[-1] + probabilities[..., action])
+    scaled = draws * sums[-1]
+    actions = xp.zeros(draws.shape, dtype=xp.int64, device=draws.device)
+    possible = actions
+    for action in range(K):
+        actions = actions + xp.astype(scaled >= sums[action], xp.int64)
+        # The last possible action takes what rounding leaves.
+        possible = xp.where(probabilities[..., action] > 0, action, possible)
+    return xp.minimum(actions, possible)

@@ -1,0 +1,130 @@
+"""Where arrays live and who computes with them: NumPy, or PyTorch on a processor or a GPU.
+
+The simulator is written once, against the array API standard. A backend adds what the standard
+leaves out: moving arrays, generators of random numbers, and how much memory is free.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.core.arrays import AnyArray, Array
+from seqbatch.errors import InvalidArgumentError
+
+DEVICES = ("cuda", "cpu", "numpy")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """NumPy itself: needs nothing else, and is what the tests run everywhere."""
+
+    name: str = "numpy"
+    xp: Any = np
+    device: Any = "cpu"
+
+    def array(self, values: AnyArray) -> Array:
+        """Move an array there."""
+        return self.xp.asarray(values, device=self.device)
+
+    def host(self, values: Array) -> AnyArray:
+        """Move an array here."""
+        return np.asarray(values)
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """Return an array of float64 to be filled."""
+        return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Return an array of float64 zeros."""
+        return self.xp.zeros(shape, dtype=self.xp.float64, device=self.device)
+
+    def integers(self, start: int, stop: int) -> Array:
+        """Return the int64 numbers from start to stop - 1."""
+        return self.xp.arange(start, stop, dtype=self.xp.int64, device=self.device)
+
+    def generator(self, key: int) -> Any:
+        """Return the generator of a 64-bit key."""
+        return np.random.Generator(np.random.Philox(key=key % 2**64))
+
+    def fill_normal(self, generator: Any, out: Array) -> None:
+        """Fill an array with standard normals."""
+        generator.standard_normal(out=out)
+
+    def fill_uniform(self, generator: Any, out: Array) -> None:
+        """Fill an array with uniform numbers of [0, 1)."""
+        generator.random(out=out)
+
+    def free_memory(self) -> int | None:
+        """Return how many bytes are free; None on the host, whose memory is everybody's."""
+        return None
+
+
+@dataclass(frozen=True)
+class TorchBackend(Backend):
+    """PyTorch, on a processor or on a GPU."""
+
+    def host(self, values: Array) -> AnyArray:
+        """Move an array here."""
+        moved: AnyArray = values.cpu().numpy()
+        return moved
+
+    def generator(self, key: int) -> Any:
+        """Return the generator of a 64-bit key: on a GPU counter-based, elsewhere seeded."""
+        import torch
+
+        return torch.Generator(device=self.device).manual_seed(key)
+
+    def fill_normal(self, generator: Any, out: Array) -> None:
+        """Fill an array with standard normals."""
+        out.normal_(generator=generator)
+
+    def fill_uniform(self, generator: Any, out: Array) -> None:
+        """Fill an array with uniform numbers of [0, 1)."""
+        out.uniform_(generator=generator)
+
+    def free_memory(self) -> int | None:
+        """Return the GPU's free bytes, with those that PyTorch holds but does not use."""
+        import torch
+
+        if self.device.type != "cuda":
+            return super().free_memory()
+        free, _ = torch.cuda.mem_get_info(self.device)
+        held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(free + held)
+
+
+def backend(device: str) -> Backend:
+    """Return the backend of a device, or say what is missing.
+
+    Parameters
+    ----------
+    device
+        ``"cuda"``: an NVIDIA GPU, by PyTorch. ``"cpu"``: PyTorch on the processor. ``"numpy"``: the
+        same code on NumPy.
+    """
+    arguments.choice("device", device, DEVICES)
+    if device == "numpy":
+        return Backend()
+    try:
+        import array_api_compat.torch as xp
+        import torch
+    except ModuleNotFoundError as missing:
+        raise InvalidArgumentError(
+            "device",
+            "'numpy' where PyTorch or array-api-compat is not installed",
+            f"{device!r}, but there is no module {missing.name!r}",
+            "Install them with: pip install 'seqbatch[gpu]'",
+        ) from None
+    if device == "cuda" and not torch.cuda.is_available():
+        build = torch.version.cuda
+        found = f"built for CUDA {build}" if build else "built without CUDA"
+        raise InvalidArgumentError(
+            "device",
+            "'cpu' or 'numpy' where PyTorch finds no NVIDIA GPU",
+            f"'cuda', but PyTorch {torch.__version__} ({found}) sees no GPU",
+            "A GPU needs NVIDIA's driver and a PyTorch built with CUDA; nvidia-smi shows whether "
+            "the driver is there.",
+        )
+    return TorchBackend(device, xp, torch.device(device))

@@ -1,0 +1,103 @@
+"""How many trials and units a device holds at a time."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from seqbatch.environments import BLOCK, Environment, Instance
+from seqbatch.environments.linear import LinearInstance
+from seqbatch.environments.pool import PoolInstance
+from seqbatch.errors import DeviceMemoryWarning
+from seqbatch.simulation.device.backend import Backend
+from seqbatch.simulation.device.pools import DevicePool, PoolSource, device_pool
+from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Source, block_size
+
+#: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
+#: action of a unit.
+COPIES, BESIDE = 4, 24
+#: The share of the free memory that is planned for; the rest is for what libraries need.
+SHARE = 0.7
+#: What blocks may take on the host: more would only leave the processor's caches.
+ON_HOST = 2**28
+#: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
+MOST, FEWEST = 2**16, 2**12
+#: Units of a block that a kernel draws and sums up without making them, so few that the sums of
+#: whole numbers up to 127 squared fit 32 bits.
+KERNEL = 2**22
+
+#: Makes the source of some trials.
+Maker = Callable[[Sequence[Any]], Source]
+
+
+def sources(
+    instances: Sequence[Instance],
+    environment: Environment,
+    backend: Backend,
+    *,
+    greedy: bool = False,
+) -> Iterator[tuple[Source, Sequence[Instance]]]:
+    """Return sources of units, each with as many instances as fit into the device's memory.
+
+    Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
+    """
+    first = instances[0]
+    if (
+        greedy
+        and isinstance(first, PoolInstance)
+        and (pool := _held(first, backend))
+        and pool.kernel
+    ):
+        yield PoolSource(cast(Any, instances), pool, backend, KERNEL), instances
+        return
+    slots = 1 if environment.layout == "block" else environment.actions
+    unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
+    make, size = _maker(instances, unit, backend)
+    fitting = max(usable(backend) // (size * unit), 1)
+    if fitting < len(instances):
+        _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
+    for start in range(0, len(instances), fitting):
+        part = instances[start : start + fitting]
+        yield make(part), part
+
+
+def usable(backend: Backend) -> int:
+    """Return how many bytes blocks may take."""
+    free = backend.free_memory()
+    return ON_HOST if free is None else int(free * SHARE)
+
+
+def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[Maker, int]:
+    """Return what makes sources, and how many units their blocks have."""
+    first = instances[0]
+    if isinstance(first, PoolInstance):
+        if pool := _held(first, backend):
+            size = pool_block(usable(backend) // (unit * len(instances)))
+            return lambda part: PoolSource(part, pool, backend, size), size
+        needed = DevicePool.nbytes(first.environment) / 2**30
+        _say(f"a pool of {needed:.2f} GiB", backend, "rows are drawn on the host")
+    elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
+        size = block_size(first.environment.slots * first.environment.dim)
+        return lambda part: LinearSource(part, backend), size
+    return lambda part: HostSource(part, backend), BLOCK
+
+
+def _held(instance: PoolInstance, backend: Backend) -> DevicePool | None:
+    """Return the instance's pool on the device, if it fits."""
+    needed = DevicePool.nbytes(instance.environment)
+    fits = backend.free_memory() is None or needed <= usable(backend)
+    return device_pool(instance.environment, backend) if fits else None
+
+
+def pool_block(units: int) -> int:
+    """Return the size of a pool's blocks where so many units fit: a power of two."""
+    return min(max(1 << max(units.bit_length() - 1, 0), FEWEST), MOST)
+
+
+def _say(what: str, backend: Backend, instead: str) -> None:
+    free = backend.free_memory()
+    if free is not None:
+        warnings.warn(
+            f"{backend.name} has {free / 2**30:.2f} GiB free, too little for {what}: {instead}.",
+            DeviceMemoryWarning,
+            stacklevel=2,
+        )

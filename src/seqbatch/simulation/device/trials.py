@@ -1,0 +1,241 @@
+"""Many trials of policies on grids, side by side on a device.
+
+The device draws units, assigns them by the frozen rules and sums them up. All else is the policies'
+own code, as in any other simulation: `begin`, `absorb`, `close`, and the estimates.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from seqbatch.core import Problem
+from seqbatch.core.arrays import Array, Floats, Integers
+from seqbatch.environments import Environment
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import Grid
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    FixedAction,
+    LinUCB,
+    Oracle,
+    Policy,
+    ThompsonSampling,
+    UniformRandom,
+)
+from seqbatch.policies.base import BasePolicy, GreedyPolicy
+from seqbatch.simulation.device.assigning import Rules, greedy_actions
+from seqbatch.simulation.device.backend import Backend, backend
+from seqbatch.simulation.device.memory import sources
+from seqbatch.simulation.device.outcomes import outcome, statistics
+from seqbatch.simulation.device.units import Source, Units
+from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
+
+#: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
+POLICIES = (
+    *(SBPE, BPE, RBGL, LBGL, SBUCB, LinUCB, ThompsonSampling),
+    *(UniformRandom, FixedAction, Oracle),
+)
+
+#: Runs whose scores are computed together; with more, scores would take more memory than contexts.
+SCORED = 8
+
+
+def simulate_trials(
+    runs: Sequence[tuple[Policy, Grid]],
+    environment: Environment,
+    *,
+    seeds: Sequence[SeedSequence],
+    checkpoints: Integers,
+    device: str,
+    learn_last: bool = True,
+) -> list[list[Trajectory]]:
+    """Return the trajectories of every seed: one of each run, all on the seed's own instance.
+
+    Parameters
+    ----------
+    runs
+        Policies and their grids.
+    environment
+        Where units come from.
+    seeds
+        The place of every trial in a seed tree. A trial's units do not depend on the others.
+    checkpoints
+        Units at which to record the regret.
+    device
+        See :func:`~seqbatch.simulation.device.backend.backend`.
+    learn_last
+        Whether to learn from the last batch.
+    """
+    for policy, _ in runs:
+        if type(policy) not in POLICIES:
+            raise InvalidArgumentError(
+                "method",
+                "'auto' or 'direct' unless every policy is one of "
+                + ", ".join(kind.__name__ for kind in POLICIES),
+                f"'device' with {type(policy).__name__}",
+            )
+    place = backend(device)
+    problems = [problem_of(environment, grid) for _, grid in runs]
+    instances = [environment.instance(seed) for seed in seeds]
+    done: list[list[Trajectory]] = []
+    greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
+    for source, part in sources(instances, environment, place, greedy=greedy):
+        thetas = [instance.theta for instance in part]
+        going = [
+            _Run(cast(BasePolicy, policy), problem, thetas, checkpoints, learn_last, source, place)
+            for (policy, _), problem in zip(runs, problems, strict=True)
+        ]
+        _play(going, source)
+        done += [list(one) for one in zip(*(run.trajectories() for run in going), strict=True)]
+    return done
+
+
+def _play(runs: Sequence["_Run"], source: Source) -> None:
+    """Feed every run with blocks until all are finished."""
+    index = 0
+    while waiting := [run for run in runs if not run.finished]:
+        units = source.block(index)
+        for start in range(0, len(waiting), SCORED):
+            _feed(waiting[start : start + SCORED], units)
+        index += 1
+
+
+def _feed(runs: Sequence["_Run"], units: Units) -> None:
+    """Feed some runs; those that are greedy score the block's units together."""
+    shared = runs[0].problem.layout == "shared"
+    alike = [run for run in runs if shared and run.rules.greedy]
+    if len(alike) > 1 and units.fused is None:
+        found = greedy_actions(units.contexts, [run.rules for run in alike])
+        for run, actions in zip(alike, found, strict=True):
+            run.ready = actions
+    for run in runs:
+        run.feed(units)
+        run.ready = None
+
+
+class _Run:
+    """One policy on one grid, in all trials."""
+
+    def __init__(
+        self,
+        policy: BasePolicy,
+        problem: Problem,
+        thetas: Sequence[Floats | None],
+        checkpoints: Integers,
+        learn_last: bool,
+        source: Source,
+        place: Backend,
+    ) -> None:
+        self.policy, self.problem, self.thetas = policy, problem, thetas
+        self.learning = problem.batches if learn_last else problem.batches - 1
+        self.scale, self.place = source.scale, place
+        self.states = [policy.begin(problem) for _ in thetas]
+        self.checkpoints = checkpoints[checkpoints <= problem.units]
+        self.due = set(self.checkpoints.tolist())
+        self.seen, self.batch, self.done = 0, 1, 0
+        self.regret, self.reward = place.zeros((len(thetas),)), place.zeros((len(thetas),))
+        self.marks: list[Array] = []
+        self.known = [(float("nan"), float("nan"))] * len(thetas)
+        self.closed: list[tuple[Any, ...]] = []
+        self.ready: Array | None = None
+        self.open()
+
+    @property
+    def finished(self) -> bool:
+        return self.batch > self.problem.batches
+
+    def open(self) -> None:
+        """Move the batch's rules to the device."""
+        self.rules = Rules.of(
+            [self.policy.rule(state) for state in self.states], self.place, self.scale
+        )
+        self.intervals = self.policy.intervals(self.states[0])
+        if self.batch > self.learning:
+            self.intervals = []
+        self.evidence: dict[int, list[tuple[Array, ...]]] = {}
+        self.counts: Array = 0
+
+    def feed(self, units: Units) -> None:
+        """Take the block's units, through as many batches as they reach."""
+        used = 0
+        while used < len(units) and not self.finished:
+            wanted = self.problem.size(self.batch) - self.done
+            part = slice(used, min(used + wanted, len(units)))
+            self.take(units, part)
+            used = part.stop
+            if self.done == self.problem.size(self.batch):
+                self.close()
+
+    def take(self, units: Units, part: slice) -> None:
+        """Assign units of the open batch, and sum up their outcomes."""
+        for piece in self.pieces(part):
+            place = self.done + piece.start - part.start
+            group = next((g for g, low, high in self.intervals if low <= place < high), None)
+            learn = group is not None
+            found = outcome(units, piece, self.rules, self.problem, learn=learn, known=self.ready)
+            if group is not None and found.evidence is not None:
+                self.evidence.setdefault(group, []).append(found.evidence)
+            self.regret, self.reward = self.regret + found.lost, self.reward + found.gained
+            self.counts = self.counts + found.counts
+            if self.seen + piece.stop - part.start in self.due:
+                self.marks.append(self.regret)
+        units_taken = part.stop - part.start
+        self.seen, self.done = self.seen + units_taken, self.done + units_taken
+
+    def pieces(self, part: slice) -> list[slice]:
+        """Cut units of a block where another group or a checkpoint begins."""
+        bounds = [bound - self.done for _, *both in self.intervals for bound in both]
+        bounds += [mark - self.seen for mark in self.due]
+        units = part.stop - part.start
+        cuts = sorted({0, units, *(bound for bound in bounds if 0 < bound < units)})
+        return [slice(part.start + low, part.start + high) for low, high in pairwise(cuts)]
+
+    def close(self) -> None:
+        """End the batch: teach every trial's policy its sums, and note what is known then."""
+        if self.batch <= self.learning:
+            taught = {
+                group: statistics(parts, self.scale, self.place)
+                for group, parts in self.evidence.items()
+            }
+            for trial, state in enumerate(self.states):
+                for group, sums in taught.items():
+                    state = self.policy.absorb(state, group, sums[trial])
+                self.states[trial] = state = self.policy.close(state)
+                self.known[trial] = diagnostics(state, self.policy, self.thetas[trial])
+        host = self.place.host
+        sofar = (host(self.regret), host(self.reward), host(self.counts))
+        self.closed.append((*sofar, *np.array(self.known).T))
+        self.batch, self.done = self.batch + 1, 0
+        # What was scored belongs to the rule that was.
+        self.ready = None
+        if not self.finished:
+            self.open()
+
+    def trajectories(self) -> list[Trajectory]:
+        regret, reward, counts, error, eigenvalue = (
+            np.stack(column, axis=1) for column in zip(*self.closed, strict=True)
+        )
+        marks = np.zeros((len(self.states), 0))
+        if self.marks:
+            marks = np.stack([self.place.host(mark) for mark in self.marks], axis=1)
+        return [
+            Trajectory(
+                ends=np.asarray(self.problem.ends, dtype=np.int64),
+                regret=regret[trial],
+                reward=reward[trial],
+                counts=counts[trial],
+                error=error[trial],
+                eigenvalue=eigenvalue[trial],
+                checkpoints=self.checkpoints,
+                checkpoint_regret=marks[trial],
+                units_read=self.problem.units,
+            )
+            for trial in range(len(self.states))
+        ]

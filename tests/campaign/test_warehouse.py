@@ -1,0 +1,230 @@
+"""The open wave's rule as SQL: databases decide and sum up as Python does, bit for bit."""
+
+import numpy as np
+import polars as pl
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.deciding.draws import draws, md5_key
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.warehouse.deciding import DRAWS
+from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.storage import open_store
+from tests.campaign.instances import created
+from tests.campaign.warehouses import SPEC, customers, first_wave, in_duckdb, in_postgres, visits
+
+POLICIES = {
+    "SBPE": {"kind": "SBPE"},
+    "BPE": {"kind": "BPE", "split": "needed"},
+    "SBUCB": {"kind": "SBUCB", "gamma": 0.7},
+    "LBGL": {"kind": "LBGL", "scale": 0.02, "ties": "random"},
+    "UniformRandom": {"kind": "UniformRandom"},
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "campaigns.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A campaign after its first wave, for tests that change nothing."""
+    opened = open_store(tmp_path_factory.mktemp("ready") / "campaigns.db")
+    yield first_wave(opened, policy=POLICIES["SBPE"])
+    opened.close()
+
+
+def require_same(campaign, run, count=20_000):
+    """Compare what a database decides for units with what assign decides."""
+    units = customers(count, seed=2)
+    found = run(units)
+    wanted = pl.from_arrow(campaign.assign(units, partial=True).table)
+    pairs = wanted.join(found, on="id", suffix=" found", how="left", validate="1:1")
+    assert len(pairs) == count
+    names = [action.name for action in campaign.situation().actions]
+    same = {
+        "action": "action found", "score": "score found", "probability": "probability found",
+        **{f"p({name})": f"p{place}" for place, name in enumerate(names)},
+    }  # fmt: skip
+    for left, right in same.items():
+        assert (pairs[left] == pairs[right]).all(), left
+    assert (pairs["randomised"].cast(pl.Int64) == pairs["randomised found"].cast(pl.Int64)).all()
+    assert found["problem"].null_count() == count
+    return found
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_duckdb_decides_as_python_does(store, policy):
+    campaign = first_wave(store, policy=POLICIES[policy])
+    statement = campaign.sql(units="units")
+    require_same(campaign, lambda units: in_duckdb(statement, units=units))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["SBPE", "SBUCB"])
+def test_postgres_decides_as_python_does(store, postgres, policy):
+    campaign = first_wave(store, policy=POLICIES[policy])
+    statement = campaign.sql(units="units", dialect="postgres")
+    uri = postgres.get_uri()
+    require_same(campaign, lambda units: in_postgres(uri, statement, units=units))
+
+
+def test_the_first_wave_is_uniform(store):
+    campaign = Campaign.create(SPEC, store=store)
+    statement = campaign.sql(units="units")
+    found = require_same(campaign, lambda units: in_duckdb(statement, units=units), count=600)
+    assert found["action"].value_counts()["count"].min() > 150
+
+
+def test_retired_actions_and_those_without_outcomes_are_passed_over(store):
+    campaign = Campaign.create({**SPEC, "actions": [*SPEC["actions"], "new", "old"]}, store=store)
+    table = pl.from_arrow(campaign.assign(customers(600, seed=1)).table)
+    known = table.filter(pl.col("action").is_in(SPEC["actions"]))
+    campaign.record(visits(known["id"], known["action"], seed=1))
+    campaign.close(force=True, reason="as it is")
+    campaign.amend(reason="too dear", retire=["none"])
+    units = customers(2_000, seed=2)
+    found = in_duckdb(campaign.sql(units="units"), units=units)
+    wanted = pl.from_arrow(campaign.assign(units, partial=True).table)
+    pairs = wanted.join(found, on="id", suffix=" found", validate="1:1")
+    assert (pairs["action"] == pairs["action found"]).all()
+    for place, name in enumerate(["it's mail", "call", "new", "old"]):
+        assert (pairs[f"p({name})"] == pairs[f"p{place}"]).all()
+    assert pairs["p2"].n_unique() == 1
+
+
+def test_a_statement_too_wide_for_a_database_is_refused(store):
+    levels = [f"l{number}" for number in range(600)]
+    features = {"categorical": {"zip": levels}}
+    campaign = Campaign.create({**SPEC, "features": features}, store=store)
+    campaign.sql(units="units", dialect="postgres")
+    with pytest.raises(CampaignStateError, match=r"postgres takes at most 1,600"):
+        campaign.sql(what="sums", units="units", outcomes="outcomes", dialect="postgres")
+
+
+def test_ids_of_several_columns_are_joined(store):
+    spec = {**SPEC, "name": "two", "unit": ["shop", "id"]}
+    campaign = Campaign.create(spec, store=store)
+    units = customers(600, seed=3).with_columns(shop=pl.Series(["a|b", "c\\"] * 300))
+    found = in_duckdb(campaign.sql(units="units"), units=units)
+    wanted = pl.from_arrow(campaign.assign(units).table)
+    pairs = wanted.join(found, on=["shop", "id"], suffix=" found", validate="1:1")
+    assert len(pairs) == 600
+    assert (pairs["action"] == pairs["action found"]).all()
+
+
+def test_groups_are_those_of_sample_splitting(store):
+    campaign = first_wave(store, policy={"kind": "BPE"})
+    units = customers(20_000, seed=2)
+    found = in_duckdb(campaign.sql(units="units"), units=units)
+    ids = campaign.assign(units).table["id"].to_pylist()
+    with store.read("warm") as reader:
+        chunks = [chunk for chunk in reader.unit_chunks(given=False) if chunk.wave == 2]
+    groups = np.concatenate([Decided.of(unpack(chunk.decided)).groups for chunk in chunks])
+    by_id = dict(zip(found["id"], found["part"], strict=True))
+    assert [by_id[each] for each in ids] == groups.tolist()
+    assert set(groups.tolist()) == {1, -1}
+
+
+@settings(max_examples=20)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), max_size=20))
+def test_md5_draws_are_those_of_duckdb(ids):
+    require_same_draws(ids, lambda text, frame: in_duckdb(text, ids=frame), "duckdb")
+
+
+@pytest.mark.slow
+def test_md5_draws_are_those_of_postgres(postgres):
+    ids = [str(number) for number in range(500)] + ["ü", "a'b", "日本", " ", "\\"]
+    uri = postgres.get_uri()
+    require_same_draws(ids, lambda text, frame: in_postgres(uri, text, ids=frame), "postgres")
+
+
+def require_same_draws(ids, run, dialect):
+    sql, key = dialect_of(dialect), md5_key(3, "x")
+    digest = sql.md5(f"{sql.text(key)} || id")
+    columns = ", ".join(
+        f"{sql.digits(digest, a, b)} * {sql.number(0.5 ** (4 * (b - a)))} AS {name}"
+        for name, (a, b) in zip(DRAWS, [(0, 13), (13, 26), (26, 32)], strict=True)
+    )
+    frame = pl.DataFrame({"id": list(dict.fromkeys(ids))}, schema={"id": pl.String})
+    found = run(f"SELECT id, {columns} FROM ids", frame)
+    drawn = draws(3, "x", found["id"].to_list(), by="md5")
+    made = (drawn.randomised, drawn.choice, drawn.place)
+    for name, own in zip(DRAWS, made, strict=True):
+        assert found[name].to_list() == own.tolist()
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=40))
+@settings(max_examples=20)
+def test_numbers_keep_their_bits_in_duckdb(values):
+    texts = ", ".join(f"({dialect_of('duckdb').number(value)})" for value in values)
+    found = in_duckdb(f"SELECT x FROM (VALUES {texts}) AS t(x)")["x"]
+    assert found.to_list() == values
+
+
+def test_units_with_a_problem_get_no_action(ready):
+    units = customers(4, seed=9).with_columns(
+        kind=pl.Series(["a", "z", None, "b"]),
+        spend=pl.Series([1.0, 1.0, 1.0, float("inf")]),
+    )
+    found = in_duckdb(ready.sql(units="units"), units=units).sort("id")
+    assert found["problem"].to_list() == [
+        None, "kind has a level not declared", "kind is missing", "spend is too large",
+    ]  # fmt: skip
+    assert found["action"].is_null().to_list() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("what", ["assign", "sums"])
+def test_every_dialect_parses(ready, dialect, what):
+    outcomes = "my.outcomes" if what == "sums" else None
+    text = ready.sql(what=what, dialect=dialect, units="lake.units", outcomes=outcomes)
+    (parsed,) = sqlglot.parse(text, dialect=dialect)
+    found = parsed.find_all(sqlglot.exp.Table)
+    tables = {(table.db, table.name) for table in found if table.db}
+    wanted = {("lake", "units"), ("my", "outcomes")}
+    assert tables == (wanted if outcomes else {("lake", "units")})
+
+
+def test_names_and_texts_are_quoted():
+    for dialect in DIALECTS.values():
+        sql = dialect()
+        for text in ("a'b", "a\\'b", "x\ny", "--", "`", '"'):
+            (parsed,) = sqlglot.parse(f"SELECT {sql.text(text)}", dialect=sql.name)
+            assert parsed.expressions[0].this == text
+    assert dialect_of("postgres").table('a"b.c') == '"a""b"."c"'
+    with pytest.raises(InvalidArgumentError, match=r"schema\.table"):
+        dialect_of("duckdb").table("a..b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, 'declare draws = "md5"'),
+        ({"draws": "md5"}, r"hashed by blake2 \(city\)"),
+        ({"draws": "md5", "draw": "balanced"}, "drawn together"),
+        ({"draws": "md5", "eligible": {"call": "age > 30"}}, "not everybody"),
+        ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "the policy is Thompson"),
+    ],
+)
+def test_what_sql_cannot_say_is_refused_with_the_reason(store, changes, reason):
+    campaign = created(store, **changes)
+    with pytest.raises(CampaignStateError, match=reason):
+        campaign.sql(units="units")
+
+
+def test_wrong_arguments_are_named(ready):
+    for wrong in (
+        {"what": "all"}, {"dialect": "oracle"}, {"units": "decided"}, {"outcomes": "o"},
+        {"what": "sums"},
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgumentError):
+            ready.sql(**{"units": "units", **wrong})

@@ -1,0 +1,117 @@
+"""Campaigns, units and databases for tests of SQL."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import psycopg
+
+from seqbatch.campaign import Campaign
+
+SPEC = {
+    "name": "warm",
+    "seed": 5,
+    "unit": ["id"],
+    "actions": ["none", "it's mail", "call"],
+    "randomised": 0.2,
+    "floor": 0.02,
+    "draws": "md5",
+    "sums": "exact",
+    "reward": {"column": "visit", "range": [-10, 10]},
+    "features": {
+        "numeric": {
+            "age": {"missing": "median"},
+            "spend": {"scale": {"mean": 10, "sd": 5}, "range": [0, 60]},
+        },
+        "boolean": {"vip": "level", "new": True},
+        "categorical": {
+            "zip": {"levels": ["urban", "rur'al\\"], "other": True, "missing": "level"},
+            "kind": {"levels": ["a", "b", "c"], "least": 20},
+        },
+        "interactions": [["age", "zip"], ["age", "spend"]],
+    },
+    "grid": {"sizes": [600, 20_000, 100]},
+}
+#: Of such a campaign nothing is learned but sums.
+ELSEWHERE = {
+    **SPEC,
+    "name": "afar",
+    "rows": "elsewhere",
+    "features": {
+        "numeric": {
+            "age": {"scale": {"mean": 40, "sd": 12}, "range": [0, 100], "missing": 40,
+                    "indicator": 1},
+            "spend": {"scale": {"mean": 10, "sd": 5}, "range": [0, 60]},
+        },
+        "boolean": {"vip": "level"},
+        "categorical": {"zip": {"levels": ["urban", "rur'al\\"], "other": True,
+                                "missing": "level"}},
+    },
+    "grid": {"sizes": [600, 400, 100]},
+}  # fmt: skip
+TYPES = {pl.String: "text", pl.Float64: "double precision", pl.Boolean: "boolean"}
+
+
+def customers(count, *, seed):
+    """Return units with missing values, quotes, other alphabets and levels not declared."""
+    random = np.random.default_rng(seed)
+
+    ages = random.normal(40, 12, count)
+
+    def sometimes(values, share=0.1):
+        gone = random.random(count) < share
+        return [None if lost else value for value, lost in zip(values, gone, strict=True)]
+
+    return pl.DataFrame(
+        {
+            "id": [f"ü'{seed}-{number}" for number in range(count)],
+            # What is missing is a null or a NaN.
+            "age": sometimes(np.where(random.random(count) < 0.05, np.nan, ages).tolist()),
+            "spend": random.exponential(10, count),
+            "vip": sometimes((random.random(count) < 0.3).tolist()),
+            "new": sometimes((random.random(count) < 0.5).tolist()),
+            "zip": sometimes(random.choice(["urban", "rur'al\\", "x", ""], count).tolist()),
+            "kind": random.choice(["a", "b", "c"], count, p=[0.5, 0.49, 0.01]),
+        },
+        schema_overrides={"age": pl.Float64, "vip": pl.Boolean, "new": pl.Boolean},
+    )
+
+
+def visits(ids, actions, *, seed):
+    effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4}
+    noise = np.random.default_rng([seed, 1]).normal(0, 1, len(ids))
+    values = np.array([effect[action] for action in actions]) + noise
+    both = {"visit": np.clip(values, -10, 10), "bonus": np.round(np.abs(noise), 3)}
+    return pl.DataFrame({"id": ids, **both})
+
+
+def first_wave(store, **changes):
+    """Return a campaign whose first wave is closed."""
+    campaign = Campaign.create({**SPEC, **changes}, store=store)
+    table = campaign.assign(customers(600, seed=1)).table
+    campaign.record(visits(table["id"].to_pylist(), table["action"].to_pylist(), seed=1))
+    campaign.close()
+    return campaign
+
+
+def in_duckdb(statement, *, into=None, **tables):
+    """Run a statement in DuckDB; return its result, or have it written to a file."""
+    with duckdb.connect() as connection:
+        for name, frame in tables.items():
+            connection.register(name, frame.to_arrow())
+        if into is not None:
+            return connection.execute(f"COPY ({statement}) TO '{into}'")
+        return pl.from_arrow(connection.sql(statement).to_arrow_table())
+
+
+def in_postgres(uri, statement, **tables):
+    """Run a statement in PostgreSQL; return its result."""
+    with psycopg.connect(uri) as connection, connection.cursor() as cursor:
+        for name, frame in tables.items():
+            columns = ", ".join(f'"{c}" {TYPES[t.base_type()]}' for c, t in frame.schema.items())
+            cursor.execute(f'CREATE TEMPORARY TABLE "{name}" ({columns})')
+            with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
+                for row in frame.iter_rows():
+                    copy.write_row(row)
+        cursor.execute(statement)
+        names = [column.name for column in cursor.description]
+        return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)

@@ -1,0 +1,59 @@
+"""The rule as SQL, and waves closed by sums, at a terminal."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from seqbatch.campaign import Campaign
+from seqbatch.cli.app import app
+from seqbatch.storage import open_store
+from tests.campaign.warehouses import ELSEWHERE, customers, in_duckdb, visits
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = open_store("campaigns.db")
+    Campaign.create(ELSEWHERE, store=store)
+    store.close()
+    return tmp_path
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, ["campaign", *words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_wave_runs_in_a_database():
+    assert "campaign sql afar --units YOUR_TABLE" in run("status", "afar").output
+    text = run("sql", "afar", "--units", "units").stdout
+    units = customers(600, seed=1)
+    found = in_duckdb(text, units=units)
+    outcomes = visits(found["id"], found["action"], seed=1)
+    words = ("--what", "sums", "--units", "units", "--outcomes", "outcomes", "--out", "sums.sql")
+    assert run("sql", "afar", *words).stdout == "sums.sql\n"
+    assert "must be a new file" in run("sql", "afar", *words, code=2).output
+    sums = in_duckdb(Path("sums.sql").read_text(), units=units, outcomes=outcomes)
+    sums.write_parquet("sums.parquet")
+    shown = run("record-sums", "afar", "sums.parquet", "--statement", "sums.sql").stdout
+    assert "Wave 1 closed (event 2)" in shown
+    assert "Its rows are kept elsewhere" in shown
+    said = json.loads(run("verify", "afar", "--json").stdout)
+    assert not said["findings"]
+    assert "wave 1 are kept elsewhere" in said["notes"][0]
+
+
+def test_control_characters_reach_no_terminal(folder):
+    store = open_store(os.fspath(folder / "campaigns.db"))
+    spec = {**ELSEWHERE, "name": "odd", "actions": ["a", "b"]}
+    spec["features"] = {"categorical": {"zip": ["x\x1b[2J", "y"]}}
+    Campaign.create(spec, store=store)
+    store.close()
+    said = run("sql", "odd", "--units", "units", code=2).output
+    assert "control characters" in said
+    run("sql", "odd", "--units", "units", "--out", "odd.sql")

@@ -1,0 +1,98 @@
+"""Exact sums: the same bits in any order and any pieces, and what whole numbers say they are."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqbatch.core import Statistics
+from seqbatch.core.fixed_point import BITS, ExactSums, Scale, power
+from seqbatch.errors import InvalidArgumentError
+
+
+def rows_of(random, count, dim, sizes):
+    return random.uniform(-1, 1, (count, dim)) * sizes, random.uniform(-5, 5, count)
+
+
+def same(one, two):
+    return (one.products == two.products).all() and (one.count == two.count).all()
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(0, 60), st.lists(st.integers(0, 60), max_size=4))
+def test_any_order_and_any_pieces_give_the_same_sums(seed, count, cuts):
+    random = np.random.default_rng(seed)
+    sizes = 10.0 ** random.integers(-9, 9, 3)
+    rows, rewards = rows_of(random, count, 3, sizes)
+    cells = random.integers(-1, 2, count)
+    scale = Scale.of(sizes, 5.0, whole=[False] * 3)
+    whole = ExactSums.zero(2, scale).added(rows, rewards, cells)
+    order = random.permutation(count)
+    pieces = [
+        ExactSums.zero(2, scale).added(rows[part], rewards[part], cells[part])
+        for part in np.split(order, sorted(min(cut, count) for cut in cuts))
+    ]
+    merged = ExactSums.zero(2, scale)
+    for piece in reversed(pieces):
+        merged = merged.merged(piece)
+    assert same(whole, merged)
+    assert whole.statistics().gram.tobytes() == merged.statistics().gram.tobytes()
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.integers(1, 30))
+def test_sums_are_those_of_fractions(seed, count):
+    random = np.random.default_rng(seed)
+    rows, rewards = rows_of(random, count, 2, np.array([1.0, 3000.0]))
+    scale = Scale.of([1.0, 3000.0], 5.0, whole=[False, False])
+    made = ExactSums.zero(1, scale).added(rows, rewards, np.zeros(count, dtype=np.int64))
+    both, powers = np.column_stack([rows, rewards]), (*scale.columns, scale.reward)
+    for i in range(3):
+        for j in range(3):
+            terms = [
+                Fraction(int(np.floor(row[i] * 2.0 ** powers[i] + 0.5)), 2 ** powers[i])
+                * Fraction(int(np.floor(row[j] * 2.0 ** powers[j] + 0.5)), 2 ** powers[j])
+                for row in both
+            ]
+            assert Fraction(made.products[0, i, j], 2 ** (powers[i] + powers[j])) == sum(terms)
+
+
+def test_the_largest_numbers_do_not_overflow():
+    scale = Scale.of([1.0], 1.0, whole=[False])
+    rows = np.full((3_000_000, 1), -1.0)
+    made = ExactSums.zero(1, scale).added(rows, rows[:, 0], np.zeros(len(rows), dtype=np.int64))
+    assert made.products[0].tolist() == [[3_000_000 * 2**60] * 2] * 2
+    assert made.statistics().moment.tolist() == [[3_000_000.0]]
+
+
+def test_sums_are_close_to_those_of_floating_point():
+    random = np.random.default_rng(1)
+    rows, rewards = rows_of(random, 5_000, 4, 3.0)
+    cells = random.integers(0, 3, 5_000)
+    scale = Scale.of([3.0] * 4, 5.0, whole=[False] * 4)
+    exact = ExactSums.zero(3, scale).added(rows, rewards, cells).statistics()
+    floating = Statistics.zero(3, 4).add(rows, rewards, cells)
+    for name in ("gram", "moment", "squares", "count"):
+        np.testing.assert_allclose(getattr(exact, name), getattr(floating, name), rtol=1e-5)
+
+
+def test_what_is_taken_out_leaves_nothing_behind():
+    random = np.random.default_rng(2)
+    rows, rewards = rows_of(random, 50, 3, 1e6)
+    cells, scale = random.integers(0, 2, 50), Scale.of([1e6] * 3, 5.0, whole=[False] * 3)
+    before = ExactSums.zero(2, scale).added(rows[:20], rewards[:20], cells[:20])
+    more = before.added(rows[20:], rewards[20:], cells[20:])
+    assert same(more.added(rows[20:], rewards[20:], cells[20:], times=-1), before)
+
+
+@given(st.floats(1e-30, 1e30))
+def test_a_power_uses_nearly_all_bits(largest):
+    assert 2.0 ** (BITS - 1) <= largest * 2.0 ** power(largest) <= 2.0**BITS
+
+
+def test_a_number_beyond_its_bound_is_refused():
+    scale = Scale.of([1.0, 1.0], 1.0, whole=[False, False])
+    with pytest.raises(InvalidArgumentError, match="column 1 must be at most 2 in size"):
+        scale.rounded(np.array([[1.0, 2.5]]), np.array([0.0]))

@@ -1,0 +1,232 @@
+"""What plans say about lifts: standard errors, powers, chances to stop, and the least share."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference import boundaries, chances_to_stop, plan_of_shares, planned_path
+from seqbatch.planning import plan
+from seqbatch.planning.detection import detection, least_share, planned_lift, units_needed
+from seqbatch.planning.model import Model
+from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.policies import SBPE, ThompsonSampling
+
+GREEDY = SBPE(first="uniform", ties="random")
+SIZES = (300, 900, 1_800)
+
+
+def model(*, layout="block", dim=4, effect=0.2, **conduct):
+    actions = 3
+    return Model(
+        layout=layout,
+        actions=actions,
+        dim=dim,
+        scenarios=((effect, 1.0),),
+        conduct=Conduct(actions=actions, **conduct),
+    )
+
+
+def error(*, sizes=SIZES, policy=GREEDY, **changes):
+    return detection(model(**changes), sizes, policy).error
+
+
+def test_one_uniform_batch_by_hand():
+    """V is twice the law's variance for each of three features; sigma is 1, and C is 2K."""
+    made = model(missing=0.25)
+    price = 4 / (0.75 * 1_000 - 5)
+    between = 2 * 3 * made.spread(0.2) ** 2
+    expected = sqrt((6 * (1 + price) / 0.75 + between) / 3_000)
+    found = detection(made, [3_000], GREEDY)
+    assert found.error == pytest.approx(expected)
+    assert found.lift_80 == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * expected)
+    assert found.lift_90 == pytest.approx((norm.ppf(0.975) + norm.ppf(0.9)) * expected)
+    assert found.early == (0.0, 0.0)
+
+
+def test_scenarios_count_by_their_weights():
+    sure = model(effect=0.2)
+    unlikely = replace(sure, scenarios=((0.2, 1.0), (5.0, 1.0)), weights=(1 - 1e-9, 1e-9))
+    found = detection(unlikely, SIZES, GREEDY).error
+    assert found == pytest.approx(detection(sure, SIZES, GREEDY).error, rel=1e-6)
+
+
+def test_whatever_adds_chance_or_outcomes_adds_precision():
+    bare = error()
+    assert error(randomised=0.05) < 0.9 * bare
+    assert error(randomised=0.2) < 0.9 * error(randomised=0.05)
+    assert error(floor=0.05) < error(randomised=0.05)
+    assert error(randomised=0.1, missing=0.5) > 1.3 * error(randomised=0.1)
+    assert error(randomised=0.1, delay=1) < 0.8 * error(randomised=0.1)
+    assert error(randomised=0.1, policy=ThompsonSampling(scale=1.0)) < error(randomised=0.1)
+    assert error(randomised=0.1, layout="shared") > error(randomised=0.1)
+    assert error(randomised=0.1, sizes=(900, 900, 1_200)) < error(randomised=0.1)
+
+
+def test_where_nothing_is_left_to_chance_only_uniform_batches_count():
+    found = detection(model(), SIZES, GREEDY)
+    assert found.error == detection(model(), SIZES[:1], GREEDY).error
+    assert (len(found.looks), found.counting, found.batches) == (1, 1, 3)
+    late = detection(model(delay=1), SIZES, GREEDY)
+    assert [one.units for one in late.looks] == [300, 1_200]
+    # The last step from hardly any chance to none is no jump.
+    hardly = detection(model(randomised=1e-6), SIZES, GREEDY)
+    assert hardly.error == pytest.approx(found.error, rel=1e-3)
+    assert (len(hardly.looks), hardly.counting) == (1, 3)
+
+
+def test_chances_to_stop_are_those_of_simulated_paths():
+    """Independent increments whose means are not proportional to the information."""
+    times, means = np.array([0.2, 0.5, 1.0]), np.array([1.5, 1.9, 3.0])
+    random = np.random.default_rng(1)
+    steps = np.diff(times, prepend=0)
+    drift = np.diff(means * np.sqrt(times), prepend=0)
+    paths = (drift + np.sqrt(steps) * random.standard_normal((400_000, 3))).cumsum(axis=1)
+    for rule in ("obrien-fleming", "pocock"):
+        bounds = np.array(boundaries(times, rule=rule))
+        z = paths / np.sqrt(times)
+        going = np.ones(len(z), dtype=bool)
+        for look, chance in enumerate(chances_to_stop(times, means, rule=rule)):
+            assert (going & (z[:, look] >= bounds[look])).mean() == pytest.approx(chance, abs=3e-3)
+            going &= np.abs(z[:, look]) < bounds[look]
+    with pytest.raises(InvalidArgumentError, match="one a look"):
+        chances_to_stop([0.5, 1], [1.0], rule="pocock")
+
+
+def test_looks_are_about_the_assumed_effect():
+    small, large = (
+        detection(model(effect=effect, randomised=0.2), SIZES, GREEDY) for effect in (0.05, 0.4)
+    )
+    assert small.effect == 0.05
+    assert small.early[0] < 0.05 < 0.6 < large.early[0] < large.early[1]
+    shares = plan_of_shares(SIZES, actions=3, randomised=0.2, floor=0.0)
+    assert [one.information for one in large.looks] == pytest.approx(shares.information)
+    assert [one.error for one in large.looks] == sorted(
+        (o.error for o in large.looks), reverse=True
+    )
+    by_hand = norm.sf(boundaries(shares.information, rule="pocock")[0] - 0.4 / large.looks[0].error)
+    assert large.looks[0].pocock == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_more_uniform_waves_cost_as_much_as_the_first():
+    shares = plan_of_shares(SIZES, actions=3, randomised=0.2, floor=0.0, uniform=2)
+    assert shares.costs[:2] == (3.0, 3.0)
+    assert shares.costs[2] > 3
+    assert plan_of_shares(SIZES, actions=3, randomised=0, floor=0, uniform=3).costs == (3.0,) * 3
+    errors = planned_path(shares, actions=3, columns=4, noise=1.0)
+    alone = planned_path(
+        plan_of_shares(SIZES[:1], actions=3, randomised=0, floor=0), actions=3, columns=4, noise=1.0
+    )
+    assert errors[0] == pytest.approx(alone[0])
+
+
+def test_the_least_share_is_enough_and_less_is_not():
+    made = model()
+    share = least_share(made, SIZES, GREEDY, lift=0.2, power=0.9)
+    enough, less = (
+        planned_lift(
+            replace(made, conduct=replace(made.conduct, randomised=one)), SIZES, GREEDY, power=0.9
+        )
+        for one in (share, share - 1e-3)
+    )
+    assert enough <= 0.2 < less
+    assert 0 < share < 1
+    assert least_share(made, SIZES, GREEDY, lift=2.0, power=0.9) == 0
+    assert least_share(made, SIZES, GREEDY, lift=0.01, power=0.9) is None
+
+
+def test_the_units_that_are_needed_are_the_fewest():
+    made = model(missing=0.3)
+    everyone = replace(made, conduct=replace(made.conduct, randomised=1.0))
+    for lift in (0.5, 0.02):
+        needed = units_needed(made, GREEDY, lift=lift, power=0.8)
+        enough, less = (
+            planned_lift(everyone, [n], GREEDY, power=0.8) for n in (needed, needed - 1)
+        )
+        assert enough <= lift < less
+
+
+ASKED = {"units": 4_000, "actions": 2, "features": 1, "batches": 2, "max_batches": 2}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    return plan(**ASKED, detect=0.12)
+
+
+@pytest.mark.slow
+def test_a_plan_detects_what_it_was_asked_to(asked):
+    """Its own grid belongs to its own share, and does it; the same plan with less does not."""
+    share = asked.model.conduct.randomised
+    assert 0 < share < 1
+    assert 0.115 < asked.detection.lift_80 <= 0.12
+    again = plan(**ASKED, randomised=share)
+    assert again.grid == asked.grid
+    assert plan(**ASKED, randomised=share - 0.02).detection.lift_80 > 0.12
+    words = str(asked)
+    assert "is the least that finds 0.12 with 80% power" in words
+    assert "would find it with probability" in words
+    table = asked.tables()[-1]
+    assert [row[0] for row in table.rows] == [1, 2]
+    values = json.loads(json.dumps(asked.as_dict()))
+    assert values["detect"] == 0.12
+    assert values["detection"]["lift_80"] == asked.detection.lift_80
+    assert len(values["detection"]["looks"]) == 2
+
+
+@pytest.mark.slow
+def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
+    trade = asked.trade
+    shares = [one.randomised for one in trade.points]
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert asked.model.conduct.randomised in shares
+    for less, more in pairwise(trade.points):
+        assert less.regret < more.regret
+        assert less.lift > more.lift
+    assert trade.points[-1].regret == pytest.approx(4_000 * asked.model.effect)
+    assert trade.points[-1].error == 0
+    # The same trials as the plan's own row.
+    assert trade.chosen.regret == pytest.approx(asked.row.regret)
+    assert trade.chosen.lift == pytest.approx(asked.detection.lift_80)
+    assert "Recommended" in str(trade)
+    page = trade.save(tmp_path / "trade.html").read_text(encoding="utf-8")
+    assert "image/svg+xml" in page
+    assert "lift found with 80% power" in page
+    assert len(trade.as_dict()["points"]) == len(trade.points)
+
+
+def test_what_no_plan_can_detect_is_refused_with_what_could_be():
+    with pytest.raises(InvalidArgumentError, match=r"detect must be at least 0\.1\d+,") as refused:
+        plan(**ASKED, detect=0.01, power=0.9)
+    assert "4,000 units show with 90% power if all of them are randomised" in str(refused.value)
+    assert "No plan with these units can; about" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"detect": 0.0}, "detect must be"),
+        ({"detect": 0.1, "power": 1.0}, "power must be"),
+        ({"detect": 0.1, "contexts": "adversarial"}, "left out where contexts are adversarial"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        plan(**ASKED, **change)
+
+
+def test_where_nothing_can_be_said_of_lifts_nothing_is():
+    worst = plan(**ASKED, contexts="adversarial")
+    assert worst.detection is None
+    assert worst.as_dict()["detection"] is None
+    assert "detected" not in str(worst)
+    with pytest.raises(InvalidArgumentError, match="stochastic contexts that has not begun"):
+        _ = worst.trade
+    bare = plan(**ASKED)
+    assert "The first batch alone counts" in str(bare)
