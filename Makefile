@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture fuzz mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -45,6 +45,11 @@ gpu:
 KILLS ?= 3000
 torture: .venv/ready
 	$(BIN)/python -m tests.campaign.torture $(KILLS)
+
+# Calls made up from the service's schema, right and wrong; none may fail it.
+CASES ?= 5000
+fuzz: .venv/ready
+	$(BIN)/python -m tests.service.fuzzing $(CASES)
 
 # Make some number wrong, one place at a time, and see that the tests notice; writes docs/mutants.md.
 mutants: .venv/ready

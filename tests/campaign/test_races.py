@@ -62,7 +62,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
             for side in "ab"
         ))  # fmt: skip
         first, second = ((files / f"out-{side}.parquet").read_bytes() for side in "ab")
-        assert first == second
+        assert first == second, results
         events = campaign.events()
         kinds = [event.kind for event in events]
         assert (kinds.count("assign"), kinds.count("close")) == (1, 1)

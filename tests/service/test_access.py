@@ -1,6 +1,8 @@
 """Who may do what: every role at every route, and what a token must be."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +125,15 @@ def test_every_answer_carries_security_headers(service):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
         assert "server" not in answer.headers or "uvicorn" not in answer.headers["server"]
+
+
+def test_the_page_has_the_table_of_roles():
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+) ([^`]+)` \| (\w+) \| (\w+) \| (\w+) \|$", page, re.MULTILINE)
+    shown = {(method, route): answers for method, route, *answers in rows}
+    asked = {
+        key: ["yes" if ROLES.index(role) >= ROLES.index(needed) else "no" for role in ROLES]
+        for key, needed in NEEDED.items()
+        if needed is not None
+    }
+    assert shown == asked

@@ -71,7 +71,7 @@ def test_hostile_units(service, body):
 
 def bomb():
     file = io.BytesIO()
-    pl.DataFrame({"unit": ["x" * 1_000] * 100_000, "age": 1}).write_parquet(file)
+    pl.DataFrame({"unit": ["x" * 1_000] * 20_000, "age": 1}).write_parquet(file)
     return file.getvalue()
 
 

@@ -91,10 +91,10 @@ def create(
     if as_json:
         dump({"token": secret, **asdict(token)})
         return
-    print(secret)
+    print(secret, flush=True)
     whose = ", ".join(token.campaigns) or "all campaigns"
-    until_text = f"until {token.expires}" if token.expires else "for ever"
-    say(f"Token {token.name} ({token.role} of {whose}), {until_text}.", to_errors=True)
+    ends = f"ends {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "never ends"
+    say(f"Token {token.name}: {token.role} of {whose}; it {ends}.", to_errors=True)
     say("It is not shown again: put it where secrets are kept.", to_errors=True)
 
 
