@@ -13,11 +13,12 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning.asked import numbers_of
 from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
 from seqbatch.planning.policy_candidates import preferred
-from seqbatch.planning.request import Request, numbers_of
+from seqbatch.planning.request import Request
 from seqbatch.planning.words import number
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate

@@ -8,7 +8,7 @@ import pytest
 from seqbatch.planning import plan
 from seqbatch.planning.choosing import choose
 from seqbatch.planning.page import page
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
 
 
 def row(batches, regret, cost=math.nan, error=1.0):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from seqbatch.display import counted
 from seqbatch.planning.assumed import percent
 from seqbatch.planning.request import Request
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
 
 
 @dataclass(frozen=True, kw_only=True)
