@@ -506,3 +506,9 @@ def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     assert not np.isin(request.tuning.theta, request.judging.theta).any()
     sizes = campaign.rows[1].sizes
     assert request.judging.rates(sizes).total(sizes)[0] == pytest.approx(campaign.rows[1].regret)
+
+
+def test_progress_is_told_from_the_first_grid_to_the_end():
+    told = []
+    plan(units=500, actions=2, features=0, max_batches=3, progress=told.append)
+    assert told == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
