@@ -348,3 +348,17 @@ def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch):
             assert screen.file.getvalue() == ""
             sleep(1.3)
         assert ("planning" in screen.file.getvalue()) == terminal
+
+
+def test_what_advances_is_drawn_on_a_terminal_alone(monkeypatch):
+    for terminal in (True, False):
+        screen = Console(force_terminal=terminal, no_color=True, file=StringIO(), width=60)
+        monkeypatch.setattr(shared, "errors", screen)
+        with shared.advancing("planning") as progress:
+            progress(0.25)
+            assert screen.file.getvalue() == ""
+            sleep(1.3)
+        assert ("25%" in screen.file.getvalue()) == terminal
+        with shared.advancing("planning"):
+            pass
+        assert terminal or screen.file.getvalue() == ""

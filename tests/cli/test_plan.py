@@ -19,7 +19,7 @@ def test_a_plan_in_words_and_tables(tmp_path):
     text = run(*SMALL, "--features", "3", "--out", str(out)).stdout
     assert "5,000 units, 2 actions" in text
     assert "online" in text
-    assert "If the true effect differs from the assumed one" in text
+    assert "If the true effect differs from the guess" in text
     page = out.read_text(encoding="utf-8")
     assert all(part in page for part in ("image/svg+xml", "gain earned", "Assumed: 3 features"))
     values = json.loads(run(*SMALL, "--features", "3", "--json").stdout)
@@ -117,6 +117,7 @@ def test_what_cannot_be_detected_is_said():
 @pytest.mark.parametrize("words", [("--features", "2"), ("--dim", "3")])
 def test_tables_fit_80_columns_with_whole_numbers(words, tmp_path):
     asked = ("--units", "1000000000000000", "--actions", "2", "--effect", "5", "--batch-cost", "9")
+    asked += ("--effect-spread", "1")
     text = run_narrow("plan", *asked, *words, "--max-batches", "2", folder=tmp_path)
     assert "5,000,000,000,000,000" in text
 
@@ -137,3 +138,11 @@ def test_waves_and_prior_and_worst_case():
         (("--dim", "2", "--out", "plan.pdf"), "out must be a .png, .svg or .html file"),
     ):
         assert message in run(*SMALL, *words, code=2).stderr
+
+
+def test_who_may_get_what_is_told_in_shares():
+    words = (*SMALL, "--features", "1", "--eligible", "1,0.5", "--capacity", "1,0.2", "--json")
+    values = json.loads(run(*words).stdout)
+    assert (values["eligible"], values["capacity"]) == ([1.0, 0.5], [1.0, 0.2])
+    wrong = run(*SMALL, "--features", "1", "--capacity", "1,few", code=2).stderr
+    assert "capacity must be numbers separated by commas" in wrong

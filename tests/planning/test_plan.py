@@ -13,11 +13,12 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning.asked import numbers_of
 from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
 from seqbatch.planning.page import page
 from seqbatch.planning.policy_candidates import preferred
-from seqbatch.planning.request import Request, numbers_of
+from seqbatch.planning.request import Request
 from seqbatch.planning.words import number
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
@@ -505,3 +506,9 @@ def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     assert not np.isin(request.tuning.theta, request.judging.theta).any()
     sizes = campaign.rows[1].sizes
     assert request.judging.rates(sizes).total(sizes)[0] == pytest.approx(campaign.rows[1].regret)
+
+
+def test_progress_is_told_from_the_first_grid_to_the_end():
+    told = []
+    plan(units=500, actions=2, features=0, max_batches=3, progress=told.append)
+    assert told == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])

@@ -7,7 +7,7 @@ import pytest
 from seqbatch import theory
 from seqbatch.planning.model import Model
 from seqbatch.planning.policy_candidates import candidates, preferred
-from seqbatch.planning.result import Candidate, Row
+from seqbatch.planning.rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 
 

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-
 from benchmarks.worlds import world
+
 from seqbatch import grids
 from seqbatch.core import kernels
 from seqbatch.environments import Restricted
@@ -90,7 +90,7 @@ def test_policies_are_compared_under_the_same_restrictions(given):
 
 @pytest.mark.parametrize("room", [(1.0, 0.1, 0.3), (0.4, 0.4, 0.2), (1.0, 0.5, 0.02)])
 def test_prices_find_the_best_assignment(room):
-    scores = np.random.default_rng(3).standard_normal((200, 3)) + [0.0, 1.0, 0.5]
+    scores = np.random.default_rng(3).normal([0.0, 1.0, 0.5], 1.0, (200, 3))
     chosen = np.empty(200, dtype=np.int64)
     kernels.assign_within(np.ascontiguousarray(scores.T), np.array(room), chosen)
     units, places = np.arange(200), np.array(np.array(room) * 200 + 1e-9, dtype=int)

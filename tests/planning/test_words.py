@@ -8,7 +8,7 @@ import pytest
 from seqbatch.planning import plan
 from seqbatch.planning.choosing import choose
 from seqbatch.planning.page import page
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
 
 
 def row(batches, regret, cost=math.nan, error=1.0):
@@ -112,3 +112,18 @@ def test_a_guarantee_that_says_nothing_is_called_so():
     some = plan(units=10**7, **{**asked, "max_batches": needed})
     assert some.row.rate < 2 * 10**7
     assert "Theorem 1 bounds that of UCB by" in str(some)
+
+
+def test_where_little_can_be_learned_the_fewest_batches_do():
+    made = choose(asking(), [row(1, 1_000.0), row(2, 930.0)], row(None, 920.0))
+    assert (made.batches, made.met) == (1, True)
+    assert "even fully online earns only 8% of what" in made.reason
+    assert choose(asking(), [row(1, 1_000.0), row(2, 890.0)], row(None, 885.0)).batches == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [1, 2.5])
+def test_an_effect_that_cannot_be_found_needs_no_batches(spread):
+    made = plan(units=20_000, actions=3, features=4, effect=0.001, effect_spread=spread)
+    assert made.batches == 1
+    assert "can be learned in time" in made.reason

@@ -2,7 +2,8 @@
 
 from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan
-from seqbatch.planning.result import Candidate, Plan, Row, Sensitivity
+from seqbatch.planning.result import Plan
+from seqbatch.planning.rows import Candidate, Row, Sensitivity
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trade import Trade, TradePoint
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from seqbatch.display import counted
 from seqbatch.planning.assumed import percent
 from seqbatch.planning.request import Request
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
+
+
+#: Where even fully online earns less than this share of the possible gain, more batches are not
+#: worth their trouble.
+LITTLE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,15 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
             batches=len(rows[0].sizes),
             reason="Nothing can be learned in time: what even fully online gains over a random "
             "assignment is within the simulation's error. The fewest batches do.",
+            met=True,
+        )
+    gained = 1 - online.regret / request.possible
+    if gained < LITTLE:
+        return Choice(
+            batches=len(rows[0].sizes),
+            reason="Little can be learned in time: even fully online earns only "
+            f"{percent(gained)} of what a perfect assignment would gain over a random one. The "
+            "fewest batches do.",
             met=True,
         )
     enough = 1 - request.within

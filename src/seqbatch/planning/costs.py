@@ -11,7 +11,7 @@ from seqbatch.planning.best_grids import paper_grids, tuned, weighing
 from seqbatch.planning.grid_search import TYPICAL_BEND
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
-from seqbatch.planning.result import Row, Sensitivity
+from seqbatch.planning.rows import Row, Sensitivity
 from seqbatch.planning.trials.block import BlockEnsemble
 
 #: Wrong guesses of the effect that the sensitivity table tries.

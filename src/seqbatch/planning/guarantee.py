@@ -9,7 +9,7 @@ from seqbatch import grids, theory
 from seqbatch.display import counted
 from seqbatch.planning.choosing import Choice
 from seqbatch.planning.request import Request
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
 
 
 def guarantee(request: Request, batches: int | None) -> Row:

@@ -14,7 +14,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.costs import earned, rate
 from seqbatch.planning.limits import Sizes
 from seqbatch.planning.request import Request
-from seqbatch.planning.result import Row
+from seqbatch.planning.rows import Row
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.totals import Totals, least
 

@@ -12,7 +12,8 @@ from seqbatch.planning.words import chosen, counted, number, with_error
 if TYPE_CHECKING:
     import altair as alt
 
-    from seqbatch.planning.result import Plan, Row
+    from seqbatch.planning.result import Plan
+    from seqbatch.planning.rows import Row
 
 WIDTH = 600
 #: With more rows than these the errors beside the points, or all numbers, would overlap.

@@ -10,12 +10,7 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.answers import Report, adversarial, silent, stochastic
-from seqbatch.planning.detecting import detecting
-from seqbatch.planning.effects import law_of, several
-from seqbatch.planning.replanning import model_given, request_given
-from seqbatch.planning.request import (
-    GridKind,
-    Request,
+from seqbatch.planning.asked import (
     conduct_of,
     limits_of,
     model_of,
@@ -23,6 +18,10 @@ from seqbatch.planning.request import (
     require_answerable,
     require_possible,
 )
+from seqbatch.planning.detecting import detecting
+from seqbatch.planning.effects import law_of, several
+from seqbatch.planning.replanning import model_given, request_given
+from seqbatch.planning.request import GridKind, Request
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct

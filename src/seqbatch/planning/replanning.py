@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.planning.asked import limits_of
 from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.evidence import centred, common_spread, learned
 from seqbatch.planning.grid_search import tune
 from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.model import Model
-from seqbatch.planning.request import JUDGING, TUNING, Request, limits_of
+from seqbatch.planning.request import JUDGING, TUNING, Request
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.greedy import Past, Rates

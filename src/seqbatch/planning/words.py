@@ -10,7 +10,8 @@ from seqbatch.planning.assumed import assumptions, percent
 from seqbatch.planning.detection_words import describe_detection, detection_table
 
 if TYPE_CHECKING:
-    from seqbatch.planning.result import Candidate, Plan, Row
+    from seqbatch.planning.result import Plan
+    from seqbatch.planning.rows import Candidate, Row
 
 
 def describe(plan: "Plan") -> str:

@@ -10,10 +10,10 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.asked import MOST_MISSING, conduct_of, model_of
 from seqbatch.planning.effects import EffectLaw, law_of, several
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
-from seqbatch.planning.request import MOST_MISSING, conduct_of, model_of
 
 #: With more parameters than these in all, a proposal would take longer than anybody waits.
 MOST_PARAMETERS = 400
