@@ -37,9 +37,9 @@ def test_many_clients_get_each_unit_its_one_action(service):
         assert [row["unit"] for row in rows] == [unit["unit"] for unit in asked]
         for row in rows:
             assert actions.setdefault(row["unit"], row) == row
-    assert len(actions) == 40
+    assert len(actions) == 35
     campaign = Campaign(service.store, "spring")
-    assert campaign.situation().assigned == 40
+    assert campaign.situation().assigned == 35
     assert campaign.verify().sound
 
 
