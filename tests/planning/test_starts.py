@@ -41,7 +41,7 @@ def check_mean(values, expected):
 def test_failures_are_common_in_the_trials_and_rare_by_their_weight(actions, returned, size):
     start = block_start(
         Draws(SeedSequence(1)), TRIALS,
-        size=size, later=10**6, actions=actions, dim=4, returned=returned,
+        size=size, later=10**6, shares=np.full(actions, returned / actions), dim=4,
     )  # fmt: skip
     assert start.weight.max() <= 4 / 3 + 1e-12
     share = returned / actions
@@ -57,7 +57,7 @@ def test_failures_are_common_in_the_trials_and_rare_by_their_weight(actions, ret
 
 def test_large_first_batches_are_left_to_chance():
     start = block_start(
-        Draws(SeedSequence(1)), 100, size=500, later=10**6, actions=2, dim=4, returned=1.0
+        Draws(SeedSequence(1)), 100, size=500, later=10**6, shares=np.full(2, 0.5), dim=4
     )
     assert (start.weight == 1).all()
     assert (start.count.sum(axis=1) == 500).all()
@@ -117,3 +117,18 @@ def test_one_number_for_all_has_a_formula(effect, first):
     found, error = model.ensemble(60_000, seed=1).rates(sizes).total(sizes)
     assert error < 0.05 * exact
     assert abs(found - exact) < 4 * error
+
+
+def test_unequal_shares_are_drawn_as_they_are():
+    """With and without bad luck on purpose, counts have the shares' means and a binomial's law."""
+    shares = np.array([0.7, 0.2, 0.1])
+    for size, later in ((60, 10**6), (400, 10)):
+        start = block_start(
+            Draws(SeedSequence(1)), 50_000, size=size, later=later, shares=shares, dim=4
+        )
+        weight = start.weight[:, None]
+        assert (start.count.sum(axis=1) == size).all()
+        mean = (weight * start.count).mean(axis=0)
+        variance = (weight * (start.count - size * shares) ** 2).mean(axis=0)
+        assert mean == pytest.approx(size * shares, rel=0.02)
+        assert variance == pytest.approx(size * shares * (1 - shares), rel=0.05)

@@ -18,8 +18,9 @@ MOST_MISSING = 0.99
 MAX_BATCHES = 8
 #: More units than these are not counted exactly.
 MOST_UNITS = 10**15
-#: Systems of this many multiplications for a batch of one trial take half a minute in all.
-MOST_WORK = 2_000_000
+#: Systems of this many multiplications for a batch of one trial take less than half a minute in all,
+#: and so do choices of this many points, actions and directions.
+MOST_WORK, MOST_CHOICES = 2_000_000, 700_000
 #: How many points stand for a batch's units.
 POINTS = 512
 
@@ -74,7 +75,7 @@ def require_answerable(model: Model) -> None:
             "A plan for more would take minutes, as its time grows with the cube of their number. "
             "Plan with as many as possible; with more, first batches must be longer.",
         )
-    most = MOST_WORK // (POINTS * min(2 * model.actions, model.dim))
+    most = MOST_CHOICES // (POINTS * min(2 * model.actions, model.dim))
     if block and model.actions > most:
         raise InvalidArgumentError(
             "actions",

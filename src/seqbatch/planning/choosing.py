@@ -8,7 +8,6 @@ from seqbatch.planning.assumed import percent
 from seqbatch.planning.request import Request
 from seqbatch.planning.rows import Row
 
-
 #: Where even fully online earns less than this share of the possible gain, more batches are not
 #: worth their trouble.
 LITTLE = 0.1
