@@ -18,8 +18,8 @@ MOST_MISSING = 0.99
 MAX_BATCHES = 8
 #: More units than these are not counted exactly.
 MOST_UNITS = 10**15
-#: Systems of this many multiplications for a batch of one trial take less than half a minute in all,
-#: and so do choices of this many points, actions and directions.
+#: Systems of this many multiplications for a batch of one trial take less than half a minute in
+#: all, and so do choices of this many points, actions and directions.
 MOST_WORK, MOST_CHOICES = 2_000_000, 700_000
 #: How many points stand for a batch's units.
 POINTS = 512
