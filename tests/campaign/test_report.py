@@ -331,10 +331,10 @@ def test_a_plan_is_set_beside_what_was_measured(store, tmp_path):
     value = section(page(campaign, tmp_path), "value")
     gain = campaign.findings().run.over_random
     assert of.plan is not None
-    row = of.plan.row
-    assert f"planned {100 * row.earned * 0.2:.2g}, " in value
+    row, effect = of.plan.row, of.plan.model.effect
+    assert f"planned {100 * row.earned * effect:.2g}, " in value
     assert f"measured {of.found.measure.number(gain.estimate, gain.error)} " in value
-    assert f"more than {100 * (0.2 - row.lower_bound / 1800):.2g}, by the lower bound" in value
+    assert f"more than {100 * (effect - row.lower_bound / 1800):.2g}, by the lower bound" in value
     assert "Against the plan" not in section(page(run_unplanned(store), tmp_path), "value")
 
 

@@ -163,7 +163,7 @@ def test_events_of_large_files(narrow):
 
 def test_plans(tmp_path):
     words = ("plan", "--units", "1234567", "--actions", "3", "--max-batches", "3", "--noise", "500",
-             "--effect", "100", "--batch-cost", "10000")  # fmt: skip
+             "--effect", "100", "--effect-spread", "1", "--batch-cost", "10000")  # fmt: skip
     shown = run(*words, "--features", "2", folder=tmp_path)
     for head in ("regret", "gain", "best", "rate", "total cost", "best grid"):
         assert head in shown

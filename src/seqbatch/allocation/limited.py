@@ -133,8 +133,11 @@ class _Task:
         whole, point = self._within(self.bounds, scores)
         totals = sums(whole)
         if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
+            fixed = self._whole_counts(totals)
             near = point[:-1] + point[-1] * self.bounds.costs
-            whole, _ = self._within(self._whole_counts(totals), scores, near=near)
+            # Only differences of prices matter, and the one action without a limit has none.
+            near -= near[np.isinf(fixed.most)]
+            whole, _ = self._within(fixed, scores, near=near)
         return whole, point
 
     def _within(

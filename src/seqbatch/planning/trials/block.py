@@ -71,7 +71,7 @@ class BlockEnsemble:
     >>> theta = np.random.default_rng(1).standard_normal((100, 3, 5)) / 10
     >>> trials = BlockEnsemble(theta, np.ones(100), Draws(SeedSequence(1)))
     >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
-    array([0.1856, 0.0246])
+    array([0.1857, 0.0222])
     """
 
     theta: Floats
