@@ -206,7 +206,7 @@ def test_nobody_needs_no_room():
         ({0: -1}, r"capacity\[0\] must be a whole number of at least 0"),
         (5, "capacity must be Limits, or a mapping from actions to the most units"),
         (Limits(at_most=[1, 2]), "one number for each of 3 actions; received 2 numbers"),
-        ({0: 10, 1: 10, 2: 10}, "at_most must be at least 40 over actions 0, 1, 2"),
+        ({0: 10, 1: 10, 2: 10}, "at_most must be at least 40 over action 0, action 1, action 2"),
     ],
 )
 def test_bad_limits_are_refused_and_change_nothing(capacity, message):
