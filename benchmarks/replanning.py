@@ -266,7 +266,8 @@ Where the effect was stated too small, the first wave is too large, and its loss
 the first outcome is there: no resizing of later waves gets it back, as the column of the told
 says. Only a first wave that does not trust the guess helps there: the law of effects. Where it was
 stated too large, the first wave teaches too little, and a larger second wave, or a part of it at
-random, can make up for some of it.
+random, can make up for some of it; in the shared layout even the told recovers little. The law
+has a price where the guess is right: compare the columns *law* and *planned* there.
 """
 
 
