@@ -131,8 +131,9 @@ def test_a_masked_campaign_needs_a_key_file_and_others_take_none(store, tmp_path
     with pytest.raises(InvalidArgumentError, match="left out: the campaign is not masked"):
         Campaign.create(SPEC, store=store, key=tmp_path / "x.key", who="ann")
     (tmp_path / "x.key").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match="key must be a new file"):
+    with pytest.raises(InvalidArgumentError, match="key must be a new file") as refused:
         Campaign.create(TRIAL, store=store, key=tmp_path / "x.key", who="ann")
+    assert "force" not in str(refused.value)
     assert (tmp_path / "x.key").read_text() == "mine"
     Campaign.create(TRIAL, store=store, key=tmp_path / "a.key", who="ann")
     with pytest.raises(CampaignStateError):

@@ -18,6 +18,12 @@ AtEvent = Annotated[
 ]
 
 
+PageFile = Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")]
+PageFormat = Annotated[
+    str | None, typer.Option("--format", help="html, md or json (default: by the file's ending).")
+]
+
+
 @app.command()
 def status(
     name: Name,
@@ -239,12 +245,9 @@ def export(
 @app.command()
 def report(
     name: Name,
-    out: Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")],
+    out: PageFile,
     at_event: AtEvent = None,
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", help="html, md or json (default: by the file's ending)."),
-    ] = None,
+    file_format: PageFormat = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
@@ -257,22 +260,14 @@ def report(
     """
     with opened(name, store, None, as_json) as campaign:
         file = campaign.report(out, at_event=at_event, file_format=file_format, force=force)
-    if as_json:
-        dump({"files": [str(file)]})
-    else:
-        say_files([file])
-        if file.suffix == ".html":
-            say(f"Open {file} in a browser.")
+    _say_page(file, as_json=as_json)
 
 
 @app.command()
 def protocol(
     name: Name,
-    out: Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")],
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", help="html, md or json (default: by the file's ending)."),
-    ] = None,
+    out: PageFile,
+    file_format: PageFormat = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
@@ -283,9 +278,14 @@ def protocol(
     """
     with opened(name, store, None, as_json) as campaign:
         file = campaign.protocol(out, file_format=file_format, force=force)
+    _say_page(file, as_json=as_json)
+
+
+def _say_page(file: Path, *, as_json: bool) -> None:
+    """Say which page was written."""
     if as_json:
         dump({"files": [str(file)]})
-    else:
-        say_files([file])
-        if file.suffix == ".html":
-            say(f"Open {file} in a browser.")
+        return
+    say_files([file])
+    if file.suffix == ".html":
+        say(f"Open {file} in a browser.")

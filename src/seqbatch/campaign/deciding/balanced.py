@@ -37,7 +37,7 @@ class Balanced:
     prices: Limited | None
 
     def plain(self, now: Situation) -> dict[str, Any]:
-        """Return what an event says of the limits: what was left, and what one more is worth."""
+        """Return what an event says of the limits: what one more of each would have been worth."""
         assert self.prices is not None
         names = [now.actions[number].name for number in now.active]
         budget = None if now.spec.budget is None else float(self.prices.budget_price)

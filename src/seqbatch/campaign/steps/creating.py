@@ -172,6 +172,12 @@ def create(
             "key", "a file for the key of the masked campaign", "none",
             "It says which code stands for which action, and is kept nowhere else.",
         )  # fmt: skip
+    if Path(key).exists():
+        raise InvalidArgumentError(
+            "key", "a new file", f"{key}, which exists",
+            "Choose another name: without its key a masked campaign could never be read, and so "
+            "no key is overwritten.",
+        )  # fmt: skip
     target = require_target(key, name="key", apart_from={"the store": store.files})
     made.write(target)
     try:

@@ -60,7 +60,8 @@ class Status:
         What there is to know about the estimate.
     events, hash, state
         How many events there are, the newest one's hash, and a hash of units, decisions, outcomes
-        and estimates alone, which stays the same whatever files they came in.
+        and estimates alone; where units are drawn one by one, it stays the same whatever files they
+        came in.
     """
 
     name: str

@@ -222,8 +222,7 @@ def remarks(status: "Status") -> list[str]:
         said.append(FIRST_WAVE)
     return [
         *said,
-        "Hash of all units, decisions, outcomes and estimates (the same whatever files they came "
-        f"in): {status.state}",
+        f"Hash of all units, decisions, outcomes and estimates: {status.state}",
     ]
 
 

@@ -208,8 +208,7 @@ def audit(of: Material) -> Section:
         f"Hash of event {of.now.sequence}, the newest: {of.now.hash}\n"
         "It depends on every event before it. Keep it elsewhere (seqbatch campaign seal): whoever "
         "changes, removes or inserts anything up to here later gets another hash.",
-        "Hash of all units, decisions, outcomes and estimates, the same whatever files they came "
-        f"in: {of.status.state}",
+        f"Hash of all units, decisions, outcomes and estimates: {of.status.state}",
         f"To have every hash checked, every estimate made again and every decision taken again: "
         f"seqbatch campaign verify {of.found.name}",
     ]
