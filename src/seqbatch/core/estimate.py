@@ -117,8 +117,12 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
     return shortest
 
 
-def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> bool:
-    """Warn where observed data leave a direction undetermined; return whether they did."""
+def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, models: int) -> bool:
+    """Warn where observed data leave a direction undetermined; return whether they did.
+
+    `models` is how many there are; where several trials are estimated together, cells outnumber
+    them.
+    """
     dim = statistics.dim
     lacking = np.flatnonzero(estimate.rank < dim)
     if not lacking.size:
@@ -126,7 +130,7 @@ def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str) -> b
     cell = int(lacking[0])
     others = f" (and {lacking.size - 1} more)" if lacking.size > 1 else ""
     warnings.warn(
-        f"{who}: model {cell}{others} has rank {estimate.rank[cell]} of {dim} after "
+        f"{who}: model {cell % models}{others} has rank {estimate.rank[cell]} of {dim} after "
         f"{statistics.count[cell]} units; its minimum-norm least-squares estimate is used. "
         'A larger first batch, first="uniform", or a ridge policy (RBGL, SBUCB) avoids this.',
         RankDeficiencyWarning,

@@ -7,13 +7,12 @@ other and the penalty is small; there the path of least angle regression takes o
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from seqbatch.core import kernels
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.estimate import Estimate
 from seqbatch.core.statistics import Statistics
 
@@ -29,7 +28,7 @@ STRICT, LOOSE = 1e-10, 1e-6
 EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
-def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
+def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> Estimate:
     """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
 
     Parameters
@@ -39,77 +38,84 @@ def lasso(statistics: Statistics, penalty: float, *, units: int) -> Estimate:
     penalty
         The weight of the absolute values, at least 0.
     units
-        The n of the loss. It is the count of all cells together where they are blocks of one long
-        parameter.
+        The n of the loss, for all cells or for each. It is the count of all cells together where
+        they are blocks of one long parameter.
     """
     theta = np.zeros_like(statistics.moment)
-    for cell in np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0)):
-        gram, moment = statistics.gram[cell], statistics.moment[cell]
-        # At the scale of one, so that no unit of measure overflows or stops the path early.
-        width = np.sqrt(gram.diagonal().max() / units)
-        height = np.abs(moment / width).max() / units if width > 0 else 0.0
-        # Sums below the smallest number of full precision say nothing: zero is the answer.
-        if height < TINY:
-            continue
-        problem = _Lasso(
-            gram=gram / width / width / units,
-            moment=moment / width / height / units,
-            penalty=float(penalty / width / height),
+    told = np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0))
+    gram, moment = statistics.gram[told], statistics.moment[told]
+    count = np.broadcast_to(units, (statistics.cells,))[told]
+    # At the scale of one, so that no unit of measure overflows or stops the path early.
+    width = np.sqrt(np.diagonal(gram, axis1=1, axis2=2).max(axis=1, initial=0.0) / count)
+    height = np.abs(moment / np.where(width > 0, width, np.inf)[:, None]).max(axis=1) / count
+    # Sums below the smallest number of full precision say nothing: zero is the answer.
+    heard = np.flatnonzero(height >= TINY)
+    if heard.size:
+        wide, high, count = width[heard], height[heard], count[heard]
+        scaled = _Lasso(
+            gram=gram[heard] / wide[:, None, None] / wide[:, None, None] / count[:, None, None],
+            moment=moment[heard] / wide[:, None] / high[:, None] / count[:, None],
+            penalty=penalty / wide / high,
         )
-        theta[cell] = problem.solution() * height / width
+        theta[told[heard]] = scaled.solution() * high[:, None] / wide[:, None]
     nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
     return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 
 
 @dataclass(frozen=True, eq=False)
 class _Lasso:
-    """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1."""
+    """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1 in each of some cells."""
 
     gram: Floats
     moment: Floats
-    penalty: float
+    penalty: Floats
 
     def solution(self) -> Floats:
-        """Return the first of ever dearer answers that is optimal, or else the nearest to it."""
-        found = []
-        for theta in self._answers():
-            if (violation := self._violation(theta)) <= 1:
-                return theta
-            found.append((violation, theta))
-        return min(found, key=lambda pair: pair[0])[1]
-
-    def _answers(self) -> Iterator[Floats]:
+        """Return each cell's first of ever dearer answers that is optimal, or the nearest to it."""
+        found = _Found(np.zeros_like(self.moment), np.full(len(self.moment), np.inf))
         theta, sweeps = np.zeros_like(self.moment), FIRST_SWEEPS
-        while sweeps <= MOST_SWEEPS:
-            kernels.descend(self.gram, self.moment, self.penalty, sweeps, theta)
-            yield from (self._sharpened(theta), theta.copy())
+        while sweeps <= MOST_SWEEPS and (cells := found.open()).size:
+            theta[cells] = self._descended(cells, theta[cells], sweeps, found)
             sweeps *= 2
-        theta = self._end_of_path()
-        yield theta
-        # Rounding stops the path early where regressors are combinations of each other.
-        kernels.descend(self.gram, self.moment, self.penalty, LAST_SWEEPS, theta)
-        yield from (self._sharpened(theta), theta)
+        for cell in found.open():
+            end = self.of(cells := np.array([cell]))._end_of_path()
+            found.offer(cells, end, self.of(cells)._violation(end))
+            # Rounding stops the path early where regressors are combinations of each other.
+            if cell in found.open():
+                self._descended(cells, end, LAST_SWEEPS, found)
+        return found.theta
+
+    def of(self, cells: Integers) -> "_Lasso":
+        """Return the problems of some cells."""
+        return _Lasso(self.gram[cells], self.moment[cells], self.penalty[cells])
+
+    def _descended(self, cells: Integers, start: Floats, sweeps: int, found: "_Found") -> Floats:
+        """Offer what coordinate descent comes to from `start`, sharpened and as it is."""
+        part = self.of(cells)
+        for cell, theta in enumerate(start):
+            kernels.descend(part.gram[cell], part.moment[cell], part.penalty[cell], sweeps, theta)
+        for answer in (part._sharpened(start), start):
+            found.offer(cells, answer, part._violation(answer))
+        return start
 
     def _sharpened(self, theta: Floats) -> Floats:
         """Return the exact minimum among parameters of these signs; `theta` if that is none.
 
         The signs settle long before the last digits of coordinate descent do.
         """
-        active = np.flatnonzero(theta)
-        signs = np.sign(theta[active])
-        try:
-            values = np.linalg.solve(
-                self.gram[np.ix_(active, active)], self.moment[active] - self.penalty * signs
-            )
-        except np.linalg.LinAlgError:
-            return theta.copy()
-        sharp = np.zeros_like(theta)
-        sharp[active] = values
+        signs = np.sign(theta)
+        active = theta != 0
+        # A parameter that is zero has an equation of its own, which says so.
+        among = active[:, :, None] & active[:, None, :]
+        matrix = np.where(among, self.gram, np.eye(theta.shape[1]))
+        sides = np.where(active, self.moment - self.penalty[:, None] * signs, 0.0)
+        values = _solved(matrix, sides, otherwise=theta)
         # Without a penalty signs do not matter: this is least squares.
-        same = self.penalty == 0 or np.array_equal(np.sign(values), signs)
-        return sharp if same else theta.copy()
+        same = (self.penalty == 0) | (np.sign(values) == signs).all(axis=1)
+        return np.where(same[:, None], values, theta)
 
     def _end_of_path(self) -> Floats:
+        """Return where the path of least angle regression ends, for one cell."""
         # Imported here, because most problems never come so far.
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import lars_path_gram
@@ -118,27 +124,61 @@ class _Lasso:
             # It says when it stops early; what comes of that is checked here anyway.
             warnings.simplefilter("ignore", ConvergenceWarning)
             _, _, path = lars_path_gram(
-                Xy=self.moment,
-                Gram=self.gram,
+                Xy=self.moment[0],
+                Gram=self.gram[0],
                 n_samples=1,
-                alpha_min=self.penalty,
-                max_iter=100 * len(self.moment),
+                alpha_min=float(self.penalty[0]),
+                max_iter=100 * self.moment.shape[1],
                 method="lasso",
             )
-        return np.ascontiguousarray(path[:, -1])
+        return np.ascontiguousarray(path[:, -1])[None]
 
-    def _violation(self, theta: Floats) -> float:
-        """Return by how much the conditions are missed; up to 1 they hold."""
-        gradient = self.moment - self.gram @ theta
+    def _violation(self, theta: Floats) -> Floats:
+        """Return by how much the conditions are missed in each cell; up to 1 they hold."""
+        penalty = self.penalty[:, None]
+        gradient = self.moment - (self.gram @ theta[:, :, None])[:, :, 0]
         off = np.where(
             theta != 0,
-            np.abs(gradient - self.penalty * np.sign(theta)),
-            np.maximum(np.abs(gradient) - self.penalty, 0.0),
+            np.abs(gradient - penalty * np.sign(theta)),
+            np.maximum(np.abs(gradient) - penalty, 0.0),
         )
-        size = self.penalty + np.sqrt(self.gram.diagonal())
-        pulls = np.abs(self.moment) + np.abs(self.gram) @ np.abs(theta)
-        rounding = 4 * EPSILON * len(theta) * pulls
+        size = penalty + np.sqrt(np.diagonal(self.gram, axis1=1, axis2=2))
+        pulls = np.abs(self.moment) + (np.abs(self.gram) @ np.abs(theta)[:, :, None])[:, :, 0]
+        rounding = 4 * EPSILON * theta.shape[1] * pulls
         # Against the huge parameters that a nearly singular gram gives, any gradient would pass for
         # rounding: hence the cap.
         allowed = np.minimum(np.maximum(rounding, STRICT * size), LOOSE * size)
-        return float((off / np.maximum(allowed, TINY)).max())
+        missed: Floats = (off / np.maximum(allowed, TINY)).max(axis=1)
+        return missed
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The best answer of each cell so far, and by how much it misses the conditions."""
+
+    theta: Floats
+    violation: Floats
+
+    def open(self) -> Integers:
+        """Return the cells that have no optimal answer yet."""
+        return np.flatnonzero(self.violation > 1)
+
+    def offer(self, cells: Integers, theta: Floats, violation: Floats) -> None:
+        """Take the answers of some cells where they are better, and no other was optimal."""
+        better = (self.violation[cells] > 1) & (violation < self.violation[cells])
+        self.theta[cells[better]], self.violation[cells[better]] = theta[better], violation[better]
+
+
+def _solved(matrix: Floats, sides: Floats, *, otherwise: Floats) -> Floats:
+    """Solve each cell's equations; where they are singular, return what stood there before."""
+    try:
+        solutions = np.linalg.solve(matrix, sides[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return otherwise.copy()
+    else:
+        return np.asarray(solutions, dtype=np.float64)
+    parts = [slice(cell, cell + 1) for cell in range(len(matrix))]
+    return np.concatenate(
+        [_solved(matrix[part], sides[part], otherwise=otherwise[part]) for part in parts]
+    )

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import murmurhash3_32
 
 from seqbatch.core import Statistics, arguments, kernels, least_squares
 from seqbatch.core.arrays import Array, Bytes, Floats, Integers
+from seqbatch.datasets.murmur import murmur3_of
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device.pools import chunks, signed_counts
 
@@ -139,8 +139,7 @@ def hash_codes(column: str, values: Sequence[str], dim: int) -> Codes:
     >>> hash_codes("device_type", ["1", "0", "1"], 40)
     array([29, 19, 29], dtype=uint8)
     """
-    texts = (f"{column}={value}" for value in values)
-    hashes = np.fromiter(map(murmurhash3_32, texts), dtype=np.int64, count=len(values))
+    hashes = murmur3_of([f"{column}={value}" for value in values])
     codes = np.abs(hashes) % dim + np.where(hashes < 0, _NEGATIVE, 0)
     return codes.astype(np.uint8)
 

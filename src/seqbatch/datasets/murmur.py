@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from seqbatch.core.arrays import Array
+import numpy as np
+
+from seqbatch.core.arrays import Array, Integers
 
 _LOW = 0xFFFFFFFF
 
@@ -32,6 +34,25 @@ def murmur3(text: Sequence[Array]) -> Array:
     state = ((state ^ (state >> 13)) * 0xC2B2AE35) & _LOW
     state = state ^ (state >> 16)
     return state - ((state >> 31) << 32)
+
+
+def murmur3_of(texts: Sequence[str]) -> Integers:
+    """Return the signed 32-bit hashes of texts of any lengths with seed 0.
+
+    Examples
+    --------
+    >>> murmur3_of(["device_type=1", "C1=1005"])
+    array([1643934509,  634513031])
+    """
+    written = [text.encode() for text in texts]
+    lengths = np.fromiter(map(len, written), dtype=np.int64, count=len(written))
+    hashes = np.empty(len(written), dtype=np.int64)
+    for length in np.unique(lengths):
+        places = np.flatnonzero(lengths == length)
+        joined = b"".join([written[place] for place in places])
+        columns = np.frombuffer(joined, np.uint8).reshape(len(places), length).astype(np.int64).T
+        hashes[places] = murmur3(list(columns))
+    return hashes
 
 
 def _mixed(word: Array) -> Array:

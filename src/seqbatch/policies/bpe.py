@@ -125,5 +125,7 @@ class BPE(GreedyPolicy):
             return state
         evidence = state.evidence[state.batch - 1]
         fitted = least_squares(evidence)
-        warned = state.warned or warn_if_deficient(fitted, evidence, type(self).__name__)
+        warned = state.warned or warn_if_deficient(
+            fitted, evidence, type(self).__name__, state.problem.models
+        )
         return replace(state, estimates=(fitted,), warned=warned)

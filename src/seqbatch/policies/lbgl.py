@@ -16,6 +16,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from seqbatch.core import lasso
 from seqbatch.policies.base import First, GreedyPolicy, State
 
@@ -64,8 +66,9 @@ class LBGL(GreedyPolicy):
         logs = math.log(problem.parameters) + 2 * math.log(problem.units)
         penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
         # All models together are one long parameter with one n, which is 1 before any outcome.
-        units = max(int(state.evidence[0].count.sum()), 1)
-        return replace(state, estimates=(lasso(state.evidence[0], penalty, units=units),))
+        units = state.evidence[0].count.reshape(-1, problem.models).sum(axis=1)
+        each = np.repeat(np.maximum(units, 1), problem.models)
+        return replace(state, estimates=(lasso(state.evidence[0], penalty, units=each),))
 
     def determined(self, state: State) -> None:  # noqa: ARG002
         """Say nothing: the lasso chooses among directions that the data leave open."""

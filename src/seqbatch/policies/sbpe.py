@@ -48,5 +48,7 @@ class SBPE(GreedyPolicy):
     def estimate(self, state: State) -> State:
         """Solve the least squares of all evidence; warn once if it is singular."""
         fitted = least_squares(state.evidence[0])
-        warned = state.warned or warn_if_deficient(fitted, state.evidence[0], type(self).__name__)
+        warned = state.warned or warn_if_deficient(
+            fitted, state.evidence[0], type(self).__name__, state.problem.models
+        )
         return replace(state, estimates=(fitted,), warned=warned)

@@ -77,12 +77,14 @@ class ThompsonSampling(LinearPolicy):
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return theta = 0 and A = ridge I, and draws from that."""
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
-        return posterior, self._draws(posterior, batch=1)
+        return posterior, self._draws(posterior, problem, batch=1)
 
     def estimate(self, state: State) -> State:
         """Update the posterior and draw from it for the batch to come."""
         posterior = ridge(state.evidence[0], self.ridge)
-        return replace(state, estimates=(posterior, self._draws(posterior, state.batch + 1)))
+        return replace(
+            state, estimates=(posterior, self._draws(posterior, state.problem, state.batch + 1))
+        )
 
     def prefer(
         self,
@@ -104,13 +106,14 @@ class ThompsonSampling(LinearPolicy):
         # They travel as a second estimate, so that a saved state holds them too.
         return state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
 
-    def _draws(self, posterior: Estimate, batch: int) -> Estimate:
+    def _draws(self, posterior: Estimate, problem: Problem, batch: int) -> Estimate:
         """Return draws as an estimate without widths, the models of one draw after another."""
         models, dim = posterior.theta.shape
         # Keyed by the batch alone, so that whoever replays a campaign finds the same draws. In
         # pairs around the mean, so that the draws' mean is the posterior's exactly.
         generator = np.random.Generator(np.random.Philox(key=batch))
-        half = generator.standard_normal((self.samples // 2, models, dim))
+        half = generator.standard_normal((self.samples // 2, problem.models, dim))
+        half = np.tile(half, (1, models // problem.models, 1))
         spread = self.scale * np.einsum("smi,mij->smj", half, posterior.root)
         thetas = np.concatenate([posterior.theta + spread, posterior.theta - spread])
         return replace(Estimate.zero(self.samples * models, dim), theta=thetas.reshape(-1, dim))

@@ -25,27 +25,27 @@ class Rules:
     random_ties: bool
 
     @classmethod
-    def of(cls, rules: Sequence[Rule], backend: Backend, scale: float) -> "Rules":
-        """Move rules there; contexts come as whole numbers times `scale`, which enters here."""
+    def of(cls, rule: Rule, models: int, backend: Backend, scale: float) -> "Rules":
+        """Move the rule of a crowd there, taken apart by trial.
 
-        def stacked(values: Sequence[object], factor: float = 1.0) -> Array:
-            if values[0] is None:
-                return None
-            return backend.array(np.stack([np.asarray(value) for value in values]) * factor)
-
-        first = rules[0]
-        known = [rule.among if rule.among is not None else None for rule in rules]
-        if any(mask is not None for mask in known):
-            actions = next(len(mask) for mask in known if mask is not None)
-            known = [np.ones(actions, np.bool_) if mask is None else mask for mask in known]
+        Contexts come as whole numbers times `scale`, which enters here.
+        """
+        theta = root = among = None
+        if rule.theta is not None:
+            draws = rule.theta.reshape(len(rule.theta), -1, models, rule.theta.shape[-1])
+            theta = backend.array(np.ascontiguousarray(np.swapaxes(draws, 0, 1)) * scale)
+        if rule.root is not None:
+            root = backend.array(rule.root.reshape(-1, models, *rule.root.shape[1:]) * scale)
+        if rule.among is not None:
+            among = backend.array(rule.among.reshape(-1, models))
         return cls(
-            kind=first.kind,
-            action=first.action,
-            theta=stacked([rule.theta for rule in rules], scale),
-            root=stacked([rule.root for rule in rules], scale),
-            gamma=first.gamma,
-            among=stacked(known, True),
-            random_ties=first.ties == "random",
+            kind=rule.kind,
+            action=rule.action,
+            theta=theta,
+            root=root,
+            gamma=rule.gamma,
+            among=among,
+            random_ties=rule.ties == "random",
         )
 
     @property

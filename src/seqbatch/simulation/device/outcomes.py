@@ -98,16 +98,19 @@ def evidence_of(
 
 def statistics(
     parts: list[tuple[Array, Array, Array, Array]], scale: float, backend: Backend
-) -> list[Statistics]:
-    """Return each trial's statistics from those of parts of its units; `scale` is the source's."""
+) -> Statistics:
+    """Return all trials' statistics from those of parts of their units; `scale` is the source's."""
     gram, moment, squares, count = (
         backend.host(sum(columns[1:], columns[0])) for columns in zip(*parts, strict=True)
     )
     gram = (gram + np.swapaxes(gram, -1, -2)) * (scale**2 / 2)
-    return [
-        Statistics(gram[trial], moment[trial] * scale, squares[trial], count[trial])
-        for trial in range(len(gram))
-    ]
+    cells, dim = count.size, gram.shape[-1]
+    return Statistics(
+        gram.reshape(cells, dim, dim),
+        moment.reshape(cells, dim) * scale,
+        squares.reshape(cells),
+        count.reshape(cells),
+    )
 
 
 def _cell(vectors: Array, rewards: Array, own: Array) -> tuple[Array, Array, Array, Array]:

@@ -5,6 +5,7 @@ own code, as in any other simulation: `begin`, `absorb`, `close`, and the estima
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, cast
 
@@ -30,12 +31,13 @@ from seqbatch.policies import (
     UniformRandom,
 )
 from seqbatch.policies.base import BasePolicy, GreedyPolicy
+from seqbatch.simulation.device import crowd
 from seqbatch.simulation.device.assigning import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import sources
 from seqbatch.simulation.device.outcomes import outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
-from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
+from seqbatch.simulation.trajectory import Trajectory, problem_of
 
 #: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
 POLICIES = (
@@ -45,6 +47,8 @@ POLICIES = (
 
 #: Runs whose scores are computed together; with more, scores would take more memory than contexts.
 SCORED = 8
+#: Designs whose eigenvalues may be waited for.
+WAITING = 32
 
 
 def simulate_trials(
@@ -88,12 +92,14 @@ def simulate_trials(
     greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
     for source, part in sources(instances, environment, place, greedy=greedy):
         thetas = [instance.theta for instance in part]
-        going = [
-            _Run(cast(BasePolicy, policy), problem, thetas, checkpoints, learn_last, source, place)
-            for (policy, _), problem in zip(runs, problems, strict=True)
-        ]
-        _play(going, source)
-        done += [list(one) for one in zip(*(run.trajectories() for run in going), strict=True)]
+        with ThreadPoolExecutor(1) as aside:
+            shared = (thetas, checkpoints, learn_last, source, place, aside)
+            going = [
+                _Run(cast(BasePolicy, policy), problem, *shared)
+                for (policy, _), problem in zip(runs, problems, strict=True)
+            ]
+            _play(going, source)
+            done += [list(one) for one in zip(*(run.trajectories() for run in going), strict=True)]
     return done
 
 
@@ -132,17 +138,21 @@ class _Run:
         learn_last: bool,
         source: Source,
         place: Backend,
+        aside: Executor,
     ) -> None:
-        self.policy, self.problem, self.thetas = policy, problem, thetas
+        self.policy, self.problem = policy, problem
+        self.thetas = _stacked(thetas, problem)
         self.learning = problem.batches if learn_last else problem.batches - 1
         self.scale, self.place = source.scale, place
-        self.states = [policy.begin(problem) for _ in thetas]
+        self.state = crowd.gathered(policy.begin(problem), len(thetas))
         self.checkpoints = checkpoints[checkpoints <= problem.units]
         self.due = set(self.checkpoints.tolist())
         self.seen, self.batch, self.done = 0, 1, 0
         self.regret, self.reward = place.zeros((len(thetas),)), place.zeros((len(thetas),))
         self.marks: list[Array] = []
-        self.known = [(float("nan"), float("nan"))] * len(thetas)
+        self.aside = aside
+        self.error = np.full(len(thetas), np.nan)
+        self.least: list[Future[Floats]] = []
         self.closed: list[tuple[Any, ...]] = []
         self.ready: Array | None = None
         self.open()
@@ -153,10 +163,9 @@ class _Run:
 
     def open(self) -> None:
         """Move the batch's rules to the device."""
-        self.rules = Rules.of(
-            [self.policy.rule(state) for state in self.states], self.place, self.scale
-        )
-        self.intervals = self.policy.intervals(self.states[0])
+        rule = self.policy.rule(self.state)
+        self.rules = Rules.of(rule, self.problem.models, self.place, self.scale)
+        self.intervals = self.policy.intervals(self.state)
         if self.batch > self.learning:
             self.intervals = []
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
@@ -200,29 +209,42 @@ class _Run:
     def close(self) -> None:
         """End the batch: teach every trial's policy its sums, and note what is known then."""
         if self.batch <= self.learning:
-            taught = {
-                group: statistics(parts, self.scale, self.place)
-                for group, parts in self.evidence.items()
-            }
-            for trial, state in enumerate(self.states):
-                for group, sums in taught.items():
-                    state = self.policy.absorb(state, group, sums[trial])
-                self.states[trial] = state = self.policy.close(state)
-                self.known[trial] = diagnostics(state, self.policy, self.thetas[trial])
+            for group, parts in self.evidence.items():
+                sums = statistics(parts, self.scale, self.place)
+                self.state = self.policy.absorb(self.state, group, sums)
+            self.state = self.policy.close(self.state)
+            if self.thetas is not None:
+                self.error = crowd.errors(self.state, self.policy, self.thetas)
+            self.look_aside()
         host = self.place.host
         sofar = (host(self.regret), host(self.reward), host(self.counts))
-        self.closed.append((*sofar, *np.array(self.known).T))
+        self.closed.append((*sofar, self.error))
         self.batch, self.done = self.batch + 1, 0
         # What was scored belongs to the rule that was.
         self.ready = None
         if not self.finished:
             self.open()
 
+    def look_aside(self) -> None:
+        """Have the design's smallest eigenvalues computed while the device goes on."""
+        gram = np.sum([part.gram for part in self.state.evidence], axis=0)
+        if len(self.least) >= WAITING:
+            # Sums that wait take memory.
+            self.least[-WAITING].result()
+        self.least.append(self.aside.submit(crowd.least_eigenvalues, gram, self.problem.models))
+
+    def eigenvalues(self) -> Floats:
+        """Return each trial's smallest eigenvalue after each batch; the last one may not count."""
+        trials = len(self.error)
+        found = [one.result() for one in self.least] or [np.full(trials, np.nan)]
+        return np.stack([found[min(batch, len(found) - 1)] for batch in range(len(self.closed))], 1)
+
     def trajectories(self) -> list[Trajectory]:
-        regret, reward, counts, error, eigenvalue = (
+        regret, reward, counts, error = (
             np.stack(column, axis=1) for column in zip(*self.closed, strict=True)
         )
-        marks = np.zeros((len(self.states), 0))
+        eigenvalue, trials = self.eigenvalues(), len(self.error)
+        marks = np.zeros((trials, 0))
         if self.marks:
             marks = np.stack([self.place.host(mark) for mark in self.marks], axis=1)
         return [
@@ -237,5 +259,13 @@ class _Run:
                 checkpoint_regret=marks[trial],
                 units_read=self.problem.units,
             )
-            for trial in range(len(self.states))
+            for trial in range(trials)
         ]
+
+
+def _stacked(thetas: Sequence[Floats | None], problem: Problem) -> Floats | None:
+    """Return the trials' parameters as one array, if they are known."""
+    known = [theta for theta in thetas if theta is not None]
+    if len(known) < len(thetas):
+        return None
+    return np.stack(known).reshape(len(thetas), problem.models, problem.dim)
