@@ -130,7 +130,7 @@ def given(environment, seed, count, device="numpy"):
     def joined(name):
         return np.concatenate([place.host(getattr(part, name))[0] for part in parts])
 
-    x = joined("contexts") * source.scale
+    x = joined("contexts") @ source.shape[0]
     x = x[:, 0] if environment.layout == "block" else x
     blocks = [
         Block(

@@ -47,4 +47,8 @@ class Gaussian(LinearEnvironment):
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:
         """Draw standard normals and give them their covariance."""
-        return turned(random.standard_normal((units, self.slots, self.dim)), shape)
+        return turned(self.normals(random, units), shape)
+
+    def normals(self, random: Random, units: int) -> Array:
+        """Draw what the contexts are before they have their covariance."""
+        return random.standard_normal((units, self.slots, self.dim))

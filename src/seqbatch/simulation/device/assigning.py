@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Array, namespace
+from seqbatch.core.arrays import Array, Floats, namespace
 from seqbatch.policies.rule import Rule
 from seqbatch.simulation.device.backend import Backend
 
@@ -25,17 +25,18 @@ class Rules:
     random_ties: bool
 
     @classmethod
-    def of(cls, rule: Rule, models: int, backend: Backend, scale: float) -> "Rules":
+    def of(cls, rule: Rule, models: int, backend: Backend, shape: Floats) -> "Rules":
         """Move the rule of a crowd there, taken apart by trial.
 
-        Contexts come as whole numbers times `scale`, which enters here.
+        Contexts are vectors times the source's `shape`, which enters here.
         """
         theta = root = among = None
         if rule.theta is not None:
             draws = rule.theta.reshape(len(rule.theta), -1, models, rule.theta.shape[-1])
-            theta = backend.array(np.ascontiguousarray(np.swapaxes(draws, 0, 1)) * scale)
+            theta = backend.array(reshaped(np.swapaxes(draws, 0, 1), shape))
         if rule.root is not None:
-            root = backend.array(rule.root.reshape(-1, models, *rule.root.shape[1:]) * scale)
+            roots = rule.root.reshape(-1, models, *rule.root.shape[1:])
+            root = backend.array(reshaped(roots, shape[:, None]))
         if rule.among is not None:
             among = backend.array(rule.among.reshape(-1, models))
         return cls(
@@ -80,6 +81,16 @@ class Rules:
         if self.among is not None:
             criterion = xp.where(self.among[:, None, :], criterion, -math.inf)
         return among_equals(criterion, draws()) if self.random_ties else lowest(criterion)
+
+
+def reshaped(parameters: Floats, shape: Floats) -> Floats:
+    """Return what does to vectors what the parameters do to vectors times `shape`.
+
+    Of both, the last axis is that of a vector; the shape has an axis of trials in front.
+    """
+    turned = np.swapaxes(shape, -1, -2)
+    ahead = parameters.ndim - turned.ndim
+    return parameters @ turned.reshape(turned.shape[0], *[1] * ahead, *turned.shape[1:])
 
 
 def greedy_actions(x: Array, rules: Sequence[Rules]) -> list[Array]:

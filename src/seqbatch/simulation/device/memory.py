@@ -51,7 +51,7 @@ def sources(
         return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
-    make, size = _maker(instances, unit, backend)
+    make, size = _maker(instances, environment, unit, backend)
     fitting = max(usable(backend) // (size * unit), 1)
     if fitting < len(instances):
         _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
@@ -66,7 +66,9 @@ def usable(backend: Backend) -> int:
     return ON_HOST if free is None else int(free * SHARE)
 
 
-def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[Maker, int]:
+def _maker(
+    instances: Sequence[Instance], environment: Environment, unit: int, backend: Backend
+) -> tuple[Maker, int]:
     """Return what makes sources, and how many units their blocks have."""
     first = instances[0]
     if isinstance(first, PoolInstance):
@@ -78,7 +80,7 @@ def _maker(instances: Sequence[Instance], unit: int, backend: Backend) -> tuple[
     elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
         size = block_size(first.environment.slots * first.environment.dim)
         return lambda part: LinearSource(part, backend), size
-    return lambda part: HostSource(part, backend), BLOCK
+    return lambda part: HostSource(part, environment.dim, backend), BLOCK
 
 
 def _held(instance: PoolInstance, backend: Backend) -> DevicePool | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core import Problem, Statistics
-from seqbatch.core.arrays import Array, namespace
+from seqbatch.core.arrays import Array, Floats, namespace
 from seqbatch.simulation.device.assigning import Rules
 from seqbatch.simulation.device.backend import Backend
 from seqbatch.simulation.device.units import Units
@@ -97,17 +97,17 @@ def evidence_of(
 
 
 def statistics(
-    parts: list[tuple[Array, Array, Array, Array]], scale: float, backend: Backend
+    parts: list[tuple[Array, Array, Array, Array]], shape: Floats, backend: Backend
 ) -> Statistics:
-    """Return all trials' statistics from those of parts of their units; `scale` is the source's."""
+    """Return all trials' statistics from those of parts of their units; `shape` is the source's."""
     gram, moment, squares, count = (
         backend.host(sum(columns[1:], columns[0])) for columns in zip(*parts, strict=True)
     )
-    gram = (gram + np.swapaxes(gram, -1, -2)) * (scale**2 / 2)
+    turned = np.swapaxes(shape, -1, -2)[:, None] @ gram @ shape[:, None]
     cells, dim = count.size, gram.shape[-1]
     return Statistics(
-        gram.reshape(cells, dim, dim),
-        moment.reshape(cells, dim) * scale,
+        ((turned + np.swapaxes(turned, -1, -2)) / 2).reshape(cells, dim, dim),
+        (moment @ shape).reshape(cells, dim),
         squares.reshape(cells),
         count.reshape(cells),
     )

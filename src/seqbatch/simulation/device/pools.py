@@ -86,7 +86,7 @@ class PoolSource:
     ) -> None:
         self.environment, self.backend = instances[0].environment, backend
         self.size = size
-        self.pool, self.scale = pool, pool.scale
+        self.pool, self.shape = pool, pool.scale * np.eye(self.environment.dim)[None]
         keys = trial_keys([instance.seed for instance in instances])
         self.keys = backend.array(keys)[:, None]
 

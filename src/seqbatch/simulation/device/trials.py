@@ -143,7 +143,7 @@ class _Run:
         self.policy, self.problem = policy, problem
         self.thetas = _stacked(thetas, problem)
         self.learning = problem.batches if learn_last else problem.batches - 1
-        self.scale, self.place = source.scale, place
+        self.shape, self.place = source.shape, place
         self.state = crowd.gathered(policy.begin(problem), len(thetas))
         self.checkpoints = checkpoints[checkpoints <= problem.units]
         self.due = set(self.checkpoints.tolist())
@@ -164,7 +164,7 @@ class _Run:
     def open(self) -> None:
         """Move the batch's rules to the device."""
         rule = self.policy.rule(self.state)
-        self.rules = Rules.of(rule, self.problem.models, self.place, self.scale)
+        self.rules = Rules.of(rule, self.problem.models, self.place, self.shape)
         self.intervals = self.policy.intervals(self.state)
         if self.batch > self.learning:
             self.intervals = []
@@ -210,7 +210,7 @@ class _Run:
         """End the batch: teach every trial's policy its sums, and note what is known then."""
         if self.batch <= self.learning:
             for group, parts in self.evidence.items():
-                sums = statistics(parts, self.scale, self.place)
+                sums = statistics(parts, self.shape, self.place)
                 self.state = self.policy.absorb(self.state, group, sums)
             self.state = self.policy.close(self.state)
             if self.thetas is not None:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.random import SeedSequence
 
-from seqbatch.core.arrays import Array, Integers, namespace
+from seqbatch.core.arrays import Array, Floats, Integers, namespace
 from seqbatch.environments import (
     BLOCK,
     Ball,
@@ -23,7 +23,7 @@ from seqbatch.environments.base import branch
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device import counters
-from seqbatch.simulation.device.assigning import Rules, means
+from seqbatch.simulation.device.assigning import Rules, means, reshaped
 from seqbatch.simulation.device.backend import Backend
 
 #: The place of these draws in an instance's seed tree.
@@ -75,7 +75,7 @@ class Units:
 
     @property
     def contexts(self) -> Array:
-        """Contexts (trials, n, 1 or K, dim), to be multiplied by the source's `scale`."""
+        """Vectors (trials, n, 1 or K, dim) that times the source's `shape` are contexts."""
         return self._made[0]
 
     @property
@@ -106,12 +106,13 @@ class Source(Protocol):
     ----------
     size
         Units of a block; a shorter one is the last.
-    scale
-        What contexts are multiplied by.
+    shape
+        What a block's vectors are multiplied by to be contexts, shape (trials or 1, dim, dim). It
+        is cheaper to change parameters and sums by it than every vector.
     """
 
     size: int
-    scale: float
+    shape: Floats
 
     def block(self, index: int) -> Units:
         """Return units index * size and following."""
@@ -120,10 +121,11 @@ class Source(Protocol):
 class HostSource:
     """Blocks that the environment makes as ever, one trial after another, moved to the device."""
 
-    size, scale = BLOCK, 1.0
+    size = BLOCK
 
-    def __init__(self, instances: Sequence[Instance], backend: Backend) -> None:
+    def __init__(self, instances: Sequence[Instance], dim: int, backend: Backend) -> None:
         self.instances, self.backend = instances, backend
+        self.shape = np.eye(dim)[None]
 
     def block(self, index: int) -> Units:
         """Make a block of every trial."""
@@ -149,14 +151,17 @@ class HostSource:
 class LinearSource:
     """Linear rewards over contexts that are drawn on the device, by the environment's own law."""
 
-    scale = 1.0
-
     def __init__(self, instances: Sequence[LinearInstance], backend: Backend) -> None:
         self.environment: LinearEnvironment = instances[0].environment
         self.backend, self.problem = backend, instances[0].problem
         self.keys = trial_keys([instance.seed for instance in instances])
-        self.theta = backend.array(np.stack([instance.theta for instance in instances]))
-        self.shape = backend.array(np.stack([instance.shape for instance in instances]))
+        own, theta = (
+            np.stack([getattr(instance, name) for instance in instances])
+            for name in ("shape", "theta")
+        )
+        turns = isinstance(self.environment, Gaussian)
+        self.shape = own if turns else np.eye(self.environment.dim)[None]
+        self.theta, self.own = backend.array(reshaped(theta, self.shape)), backend.array(own)
         self.size = block_size(self.environment.slots * self.environment.dim)
 
     def block(self, index: int) -> Units:
@@ -164,7 +169,10 @@ class LinearSource:
 
         def make() -> tuple[Array, Array, Array]:
             random = self._random(2 * index)
-            x = self.environment.contexts(random, self.size, self.shape)
+            if isinstance(self.environment, Gaussian):
+                x = self.environment.normals(random, self.size)
+            else:
+                x = self.environment.contexts(random, self.size, self.own)
             noise = self.environment.noise * random.standard_normal((self.size,))
             return x, means(x, self.theta, self.problem), noise
 
