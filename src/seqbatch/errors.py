@@ -7,6 +7,7 @@
     │   └── InvalidGridError                          a grid that cannot exist
     ├── BatchRuleError         (also a RuntimeError)  feedback or units at the wrong time
     ├── LearnerFileError       (also a ValueError)    a saved learner that cannot be read
+    ├── EngineError            (also a RuntimeError)  an engine that cannot be used, or lost work
     ├── CampaignError                                 a real experiment in waves
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
     │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
@@ -69,6 +70,10 @@ class BatchRuleError(SeqbatchError, RuntimeError):
 
 class LearnerFileError(SeqbatchError, ValueError):
     """A file that is not a saved learner, is damaged, or was saved by another policy."""
+
+
+class EngineError(SeqbatchError, RuntimeError):
+    """An engine that is not installed or not reached, or whose processes died again and again."""
 
 
 class CampaignError(SeqbatchError):

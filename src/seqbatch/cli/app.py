@@ -38,6 +38,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+Jobs = Annotated[int, typer.Option(min=1, help="How many processes to use.")]
+OnEngine = Annotated[
+    str, typer.Option(help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
+]
 app.add_typer(campaign_warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 
@@ -121,7 +125,8 @@ def reproduce(
     trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
+    jobs: Jobs = 1,
+    engine: OnEngine = "local",
     device: Annotated[
         str | None, typer.Option(help="Run fig2 or fig3 on cuda, cpu or numpy; see docs/gpu.md.")
     ] = None,
@@ -143,8 +148,9 @@ def reproduce(
         try:
             with kindly(), progress(wanted) as report:
                 options = Options(
-                    out=out, trials=trials, quick=quick, jobs=jobs, device=device, report=report
-                )
+                    out=out, trials=trials, quick=quick, jobs=jobs, engine=engine, device=device,
+                    report=report,
+                )  # fmt: skip
                 files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
         except typer.Exit as stopped:
             # One figure's missing data must not keep the others from being made.
@@ -166,7 +172,8 @@ def reproduce(
 def simulate(
     spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/lab.md.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out/simulation"),
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
+    jobs: Jobs = 1,
+    engine: OnEngine = "local",
     as_json: Json = False,
 ) -> None:
     """Run a comparison of your own: environments, policies, grids, horizons, trials.
@@ -176,7 +183,7 @@ def simulate(
     from seqbatch.lab.comparison import compare
 
     with kindly(), progress(spec.stem) as report:
-        comparison = compare(spec, out=out, jobs=jobs, report=report)
+        comparison = compare(spec, out=out, jobs=jobs, engine=engine, report=report)
     if as_json:
         dump(comparison.summary.to_dicts())
         return

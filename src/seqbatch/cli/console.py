@@ -84,6 +84,7 @@ def spoken(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     if isinstance(error, InvalidArgumentError) and error.name in _typed:
         text = _typed[error.name] + text.removeprefix(error.name)
+    text = " ".join([text, *getattr(error, "__notes__", ())])
     return re.sub(r"\b(\w+)=(True|\.\.\.)", lambda found: _typed.get(found[1], found[0]), text)
 
 

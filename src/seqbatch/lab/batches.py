@@ -111,6 +111,7 @@ class Batches:
             out=options.out,
             declaration=tasks,
             jobs=options.jobs,
+            engine=options.engine,
             report=options.report,
         )
 

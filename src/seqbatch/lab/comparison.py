@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
 from seqbatch.display import Table, cell, counted, shown, visible
+from seqbatch.engine import Engine
 from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
@@ -76,9 +77,22 @@ def compare(
     *,
     out: Path,
     jobs: int = 1,
+    engine: str | Engine = "local",
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Comparison:
-    """Run the comparison of a TOML file; return its summary and the files written."""
+    """Run the comparison of a TOML file; return its summary and the files written.
+
+    Parameters
+    ----------
+    spec
+        The file.
+    out
+        The folder for its files.
+    jobs, engine
+        How many processes, and whose; see :func:`seqbatch.engine.open_engine`.
+    report
+        Called with the progress.
+    """
     declared = _read(spec)
     # A class of the user's may stand beside the file, as it may beside a script.
     if (folder := str(spec.resolve().parent)) not in sys.path:
@@ -96,6 +110,7 @@ def compare(
         method=declared.get("method", "auto"),
         out=out / "run",
         jobs=jobs,
+        engine=engine,
         report=report,
     )
     summary = summarise(table)

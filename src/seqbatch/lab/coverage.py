@@ -130,8 +130,9 @@ class Coverage:
         ]
         # Without the number of campaigns: a longer run goes on from a shorter one.
         table = run_tasks(
-            parts, out=options.out, declaration=settings, jobs=options.jobs, report=options.report
-        )
+            parts, out=options.out, declaration=settings, jobs=options.jobs, engine=options.engine,
+            report=options.report,
+        )  # fmt: skip
         weighted = {
             name: (pl.col(name) * pl.col("campaigns")).sum() / pl.col("campaigns").sum()
             for name in ("share", "width", "width_squared", "effective")

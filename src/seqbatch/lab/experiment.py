@@ -1,10 +1,11 @@
 """What an experiment of the lab is: a declaration that makes a table, and an analysis of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seqbatch.engine import Engine
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab.claims import Claim, claims_page
 from seqbatch.pictures import save
@@ -31,8 +32,8 @@ class Options:
         How often to repeat, or None for the paper's number.
     quick
         A small version that shows the shape of things.
-    jobs
-        How many processes.
+    jobs, engine
+        How many processes, and whose; see :func:`seqbatch.engine.open_engine`.
     device
         Where to run the trials side by side, or None for the processor alone; see
         :func:`seqbatch.simulation.sweep`.
@@ -44,6 +45,7 @@ class Options:
     trials: int | None = None
     quick: bool = False
     jobs: int = 1
+    engine: str | Engine = "local"
     device: str | None = None
     report: Callable[[Progress], None] = lambda _: None
 
@@ -82,17 +84,8 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
         )
     folder = options.out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
-    table = experiment.run(
-        Options(
-            # Apart, so that a quick look, a device's and the full run do not meet.
-            out=folder / _run_folder(options),
-            trials=options.trials,
-            quick=options.quick,
-            jobs=options.jobs,
-            device=options.device,
-            report=options.report,
-        )
-    )
+    # Apart, so that a quick look, a device's and the full run do not meet.
+    table = experiment.run(replace(options, out=folder / _run_folder(options)))
     files = [folder / f"{experiment.name}.{ending}" for ending in ("parquet", "csv")]
     table.write_parquet(files[0])
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]

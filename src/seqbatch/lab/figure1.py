@@ -124,6 +124,7 @@ class Figure1:
             out=options.out,
             declaration=(self, self.lines(), horizons),
             jobs=options.jobs,
+            engine=options.engine,
             report=options.report,
         ).sort("policy", "units")
 

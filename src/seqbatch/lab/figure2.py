@@ -107,6 +107,7 @@ class Figure2:
             method="direct" if options.device is None else "device",
             device=options.device,
             jobs=options.jobs,
+            engine=options.engine,
             report=options.report,
         )
 

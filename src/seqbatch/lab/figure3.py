@@ -120,6 +120,7 @@ class Figure3:
             learn_last=False,
             device=options.device,
             jobs=options.jobs,
+            engine=options.engine,
             report=options.report,
         ).with_columns(pool=pl.lit(pool.rows))
 

@@ -8,18 +8,16 @@ tasks. The result does not depend on which process did what, or when.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from seqbatch.atomic import atomically
-from seqbatch.core import arguments
+from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def run_tasks(
     declaration: object,
     columns: Mapping[str, Any] | None = None,
     jobs: int = 1,
-    executor: Executor | None = None,
+    engine: str | Engine = "local",
     report: Callable[[Progress], None] = lambda _: None,
 ) -> "pl.DataFrame":
     """Do what is not done yet, and return the table of all tasks.
@@ -74,60 +72,40 @@ def run_tasks(
         :func:`fingerprint`. A folder with results of a different run is refused.
     columns
         Types of columns that single tasks may leave empty.
-    jobs
-        How many processes to use.
-    executor
-        Where to run the tasks, if not in processes on this machine.
+    jobs, engine
+        How many processes to use, and whose; see :func:`seqbatch.engine.open_engine`.
     report
         Called after every task.
     """
     import polars as pl
     from threadpoolctl import threadpool_limits
 
-    arguments.integer("jobs", jobs)
     parts = _claim(out, declaration)
     missing = [task for task in tasks if not _whole(_part(parts, task.name))]
     resumed = len(tasks) - len(missing)
     report(Progress(resumed, len(tasks), resumed))
-    # One BLAS thread, here and in every process: sums must not depend on how many there are.
-    with threadpool_limits(1):
-        for done, (name, rows) in enumerate(_results(missing, jobs, executor), start=resumed + 1):
-            _write(pl.DataFrame(rows, schema_overrides=columns), _part(parts, name))
+    # What runs in this process changes the number of threads for as long as it runs.
+    with (
+        threadpool_limits(1),
+        open_engine(engine if missing else "local", jobs=jobs) as opened,
+        closing(as_completed(opened, _performed, missing)) as results,
+    ):
+        for done, (place, rows) in enumerate(results, start=resumed + 1):
+            table = pl.DataFrame(rows, schema_overrides=columns)
+            _write(table, _part(parts, missing[place].name))
             report(Progress(done, len(tasks), resumed))
     table = pl.concat([pl.read_parquet(_part(parts, task.name)) for task in tasks])
     _write(table, out / "results.parquet")
     return table
 
 
-def _results(
-    tasks: Sequence[Task], jobs: int, executor: Executor | None
-) -> Iterable[tuple[str, list[Row]]]:
-    if executor is None and jobs == 1:
-        yield from ((task.name, task()) for task in tasks)
-        return
-    with ExitStack() as stack:
-        pool = executor or stack.enter_context(
-            # A fresh process inherits no threads, locks or generator states.
-            ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-        )
-        futures = [pool.submit(_perform, task, os.getpid()) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            # After an error or an interrupt, those not yet begun must not be waited for.
-            for future in futures:
-                future.cancel()
-
-
-def _perform(task: Task, parent: int) -> tuple[str, list[Row]]:
-    """Run a task; in a process of its own, with one BLAS thread."""
+def _performed(task: Task) -> list[Row]:
+    """Run a task with one BLAS thread: sums must not depend on how many there are."""
     from threadpoolctl import threadpool_limits
 
-    if os.getpid() == parent:  # a thread of a process that is pinned already
-        return task.name, task()
-    with threadpool_limits(1):
-        return task.name, task()
+    # Not undone: other tasks may be running in threads of the same worker.
+    threadpool_limits(1)
+    return task()
 
 
 def fingerprint(value: object) -> str:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from seqbatch.core import arguments
+from seqbatch.engine import Engine
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -170,7 +170,7 @@ def sweep(
     device: str | None = None,
     learn_last: bool = True,
     jobs: int = 1,
-    executor: Executor | None = None,
+    engine: str | Engine = "local",
     report: Callable[[Progress], None] = lambda _: None,
 ) -> "pl.DataFrame":
     """Run every line at every horizon in every environment, `trials` times.
@@ -196,7 +196,7 @@ def sweep(
         can be collapsed.
     device
         Where the trials run side by side, for the method ``"device"``, which it implies.
-    jobs, executor, report
+    jobs, engine, report
         See :func:`seqbatch.simulation.runs.run_tasks`.
     """
     import polars as pl
@@ -230,6 +230,6 @@ def sweep(
         declaration=declared if device is None else (*declared, device),
         columns={"ends": pl.List(pl.Int64), "batch_regret": pl.List(pl.Float64)},
         jobs=jobs,
-        executor=executor,
+        engine=engine,
         report=report,
     )

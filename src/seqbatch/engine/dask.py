@@ -1,0 +1,107 @@
+"""The engine of a Dask cluster: futures, each piece a task."""
+
+import logging
+import signal
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dask
+import distributed
+
+from seqbatch.engine.base import PATIENCE, Engine, Outcome, attempted, lost
+from seqbatch.errors import EngineError
+
+#: Pieces a thread of the cluster that are under way, so that none waits for the next.
+AHEAD = 2
+
+
+class Uninterrupted(distributed.WorkerPlugin):
+    """Has workers ignore an interrupt, which reaches all processes of a terminal."""
+
+    name = "uninterrupted"
+
+    def setup(self, worker: Any) -> None:  # noqa: ARG002
+        """Ignore it from now on; the process that started the cluster says when to end."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Dask(Engine):
+    """Does pieces on a Dask cluster, which gives those of a dead worker to another.
+
+    Parameters
+    ----------
+    address
+        HOST:PORT of the scheduler; None to start a cluster on this machine's loopback.
+    jobs
+        How many processes to start for the latter.
+    """
+
+    name = "dask"
+
+    def __init__(self, address: str | None, *, jobs: int) -> None:
+        self._stack = ExitStack()
+        try:
+            # A piece goes with its task, so that it can be done again when a worker dies; Dask
+            # would rather have large ones elsewhere, and says so from 10 MB on.
+            quiet = {"distributed.admin.large-graph-warning-threshold": "10GB"}
+            self._stack.enter_context(dask.config.set(quiet))
+            where = self._started(jobs) if address is None else f"tcp://{address}"
+            client = distributed.Client(where, timeout=PATIENCE, set_as_default=False)
+            self._client = self._stack.enter_context(client)
+            if address is None:
+                client.register_plugin(Uninterrupted())
+            self.room = AHEAD * self._threads(address)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _started(self, jobs: int) -> Any:
+        folder = self._stack.enter_context(TemporaryDirectory(prefix="seqbatch-dask-"))
+        return self._stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True, host="127.0.0.1",
+                # Any free port: the usual one may be taken.
+                dashboard_address="127.0.0.1:0", local_directory=folder,
+                silence_logs=logging.CRITICAL,
+            )
+        )  # fmt: skip
+
+    def _threads(self, address: str | None) -> int:
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise EngineError(f"the Dask cluster at {address} has no workers.") from None
+        return sum(self._client.nthreads().values())
+
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
+        """Make a task of it; not a pure one by Dask's word, which would look at all of its data."""
+        return self._client.submit(attempted, function, piece, pure=False)
+
+    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
+        """Wait for the first."""
+        with self._client.as_current():
+            found = distributed.wait(list(under_way), return_when="FIRST_COMPLETED")
+        done: Collection[Any] = found.done
+        return done
+
+    def outcome(self, handle: Any) -> Outcome:
+        """Return what became of a finished piece."""
+        try:
+            outcome = handle.result()
+        except distributed.KilledWorker as error:
+            return lost(error)
+        except Exception as error:
+            return Outcome(error=EngineError(f"Dask could not do it: {error}"))
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    def forget(self, handles: Collection[Any]) -> None:
+        """Begin none of these any more."""
+        if handles:
+            self._client.cancel(list(handles))
+
+    def close(self) -> None:
+        """Leave the cluster, and end it if it was started here."""
+        self._stack.close()

@@ -1,0 +1,134 @@
+"""The engine of a Ray cluster: core tasks, each piece one."""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from seqbatch.engine.base import TRIES, Engine, Outcome, attempted, lost
+from seqbatch.errors import EngineError
+
+#: Pieces a core of the cluster that are under way, so that none waits for the next.
+AHEAD = 2
+LOOPBACK = "127.0.0.1"
+#: Bytes that a Ray started here may hold pieces and results in.
+STORE = 1 << 28
+#: Ray makes sockets in its folder, whose names have at most a hundred characters.
+LONGEST = 40
+
+
+class Ray(Engine):
+    """Does pieces on Ray, which gives those of a dead worker to another.
+
+    Parameters
+    ----------
+    address
+        HOST:PORT of a cluster's Ray Client server; None to start a Ray that listens on this
+        machine's loopback alone.
+    jobs
+        How many processes to start for the latter.
+    """
+
+    name = "ray"
+
+    def __init__(self, address: str | None, *, jobs: int) -> None:
+        self._stack = ExitStack()
+        try:
+            ray = self._started(jobs) if address is None else self._reached(address)
+        except BaseException:
+            self._stack.close()
+            raise
+        self._ray = ray
+        self._task = ray.remote(num_cpus=1, max_retries=TRIES)(attempted)
+        self.room = AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+
+    def _started(self, jobs: int) -> Any:
+        """Start Ray on loopback; refuse if it listens elsewhere."""
+        folder = tempfile.mkdtemp(prefix="seqbatch-ray-")
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        with _environment(
+            # Without it Ray listens on every interface of the machine.
+            RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
+            RAY_USAGE_STATS_ENABLED="0",
+            # What can be imported here can be imported there.
+            PYTHONPATH=os.pathsep.join(filter(None, sys.path)),
+        ):
+            import ray
+
+            _refuse_running(ray)
+            self._stack.callback(ray.shutdown)
+            ray.init(
+                num_cpus=jobs, include_dashboard=False, log_to_driver=False,
+                logging_level=logging.CRITICAL, object_store_memory=STORE,
+                _temp_dir=folder if len(folder) <= LONGEST else None,
+            )  # fmt: skip
+        if ray.util.get_node_ip_address() != LOOPBACK:
+            raise EngineError(
+                "Ray would listen beyond this machine: it was imported before seqbatch could tell "
+                "it not to. Set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before importing ray."
+            )
+        return ray
+
+    def _reached(self, address: str) -> Any:
+        import ray
+
+        _refuse_running(ray)
+        self._stack.callback(ray.shutdown)
+        try:
+            ray.init(f"ray://{address}", logging_level=logging.CRITICAL)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise EngineError(f"no Ray cluster answers at {address}: {error}") from None
+        return ray
+
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
+        """Make a task of it."""
+        return self._task.remote(function, piece)
+
+    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
+        """Wait for the first."""
+        done: Collection[Any] = self._ray.wait(list(under_way), num_returns=1)[0]
+        return done
+
+    def outcome(self, handle: Any) -> Outcome:
+        """Return what became of a finished piece."""
+        try:
+            outcome = self._ray.get(handle)
+        except self._ray.exceptions.WorkerCrashedError as error:
+            return lost(error)
+        except Exception as error:
+            return Outcome(error=EngineError(f"Ray could not do it: {error}"))
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    def forget(self, handles: Collection[Any]) -> None:
+        """Begin none of these any more."""
+        for handle in handles:
+            self._ray.cancel(handle)
+
+    def close(self) -> None:
+        """Leave the cluster, and end it if it was started here."""
+        self._stack.close()
+
+
+def _refuse_running(ray: Any) -> None:
+    if ray.is_initialized():
+        raise EngineError("Ray runs in this process already: end it first (ray.shutdown()).")
+
+
+@contextmanager
+def _environment(**changes: str) -> Iterator[None]:
+    """Change variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

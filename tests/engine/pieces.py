@@ -1,0 +1,62 @@
+"""Functions that processes of engines can import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def square(piece):
+    return piece * piece
+
+
+def pid(_piece):
+    time.sleep(0.02)
+    return os.getpid()
+
+
+def slow_at_first(piece):
+    time.sleep(0.2 if piece == 0 else 0.0)
+    return piece
+
+
+def failing(piece):
+    if piece == 3:
+        raise ZeroDivisionError("three cannot be done")
+    return piece
+
+
+class StubbornError(Exception):
+    """An error that cannot be made again from what it says."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def stubborn(_piece):
+    raise StubbornError("this", "that")
+
+
+def unpicklable(_piece):
+    return lambda: None
+
+
+def dying_once(piece):
+    """Kill the process that does piece 2, the first time; a piece is a number and a folder."""
+    number, folder = piece
+    mark = Path(folder) / "died"
+    if number == 2 and not mark.exists():
+        mark.write_text(str(os.getpid()), encoding="utf-8")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def dying(piece):
+    if piece == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return piece
+
+
+def half_gram(batch):
+    """Return a sum whose last bits depend on the order of addition."""
+    return float(sum(batch.column("x").to_pylist())) / 3

@@ -1,0 +1,148 @@
+"""Every engine gives the same results, survives the death of a process, and says what failed."""
+
+import os
+import sys
+import time
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from seqbatch.engine import as_completed, merge_tree, open_engine, over_batches
+from seqbatch.errors import EngineError, InvalidArgumentError
+from tests.engine import pieces
+
+
+def test_every_piece_has_its_result(engine):
+    found = dict(as_completed(engine, pieces.square, range(50)))
+    assert found == {place: place * place for place in range(50)}
+    assert dict(as_completed(engine, pieces.square, [])) == {}
+
+
+def test_work_is_done_in_several_processes(cluster):
+    found = set(dict(as_completed(cluster, pieces.pid, range(20))).values())
+    assert len(found) == 2
+    assert os.getpid() not in found
+
+
+def test_results_of_batches_come_in_order_and_few_are_read_ahead(cluster):
+    read = []
+
+    def batches():
+        for number in range(200):
+            read.append(number)
+            yield number
+
+    results = over_batches(cluster, pieces.slow_at_first, batches())
+    assert next(results) == 0
+    assert len(read) <= 3 * cluster.room
+    assert list(results) == list(range(1, 200))
+
+
+def test_statistics_are_merged_to_the_same_bits(engine):
+    numbers = [0.1 * k for k in range(1000)]
+    table = pa.table({"x": numbers})
+    batches = table.to_batches(max_chunksize=7)
+    found = merge_tree(lambda a, b: a + b, over_batches(engine, pieces.half_gram, batches))
+    assert found == merge_tree(lambda a, b: a + b, map(pieces.half_gram, batches))
+
+
+def test_the_tree_depends_on_the_number_of_values_alone():
+    def tree(count):
+        return merge_tree(lambda a, b: (a, b), range(count))
+
+    assert tree(1) == 0
+    assert tree(2) == (0, 1)
+    assert tree(7) == (((0, 1), (2, 3)), ((4, 5), 6))
+    with pytest.raises(ValueError, match="nothing to merge"):
+        tree(0)
+
+
+def test_an_error_comes_back_as_it_is_and_names_its_piece(engine):
+    with pytest.raises(ZeroDivisionError, match="three cannot be done") as caught:
+        list(as_completed(engine, pieces.failing, range(8)))
+    assert caught.value.__notes__ == ["In piece 4."]
+    # The engine is as good as before.
+    assert list(over_batches(engine, pieces.square, [4, 5])) == [16, 25]
+
+
+def test_an_error_that_cannot_travel_comes_back_as_text(cluster):
+    with pytest.raises(EngineError, match="StubbornError: this and that"):
+        list(as_completed(cluster, pieces.stubborn, [1]))
+
+
+def test_what_cannot_be_sent_back_is_an_error(engines):
+    with pytest.raises(Exception, match=r"[Pp]ickle"):
+        list(as_completed(engines("local-2"), pieces.unpicklable, [1]))
+
+
+def test_a_killed_process_costs_nothing_but_time(cluster, tmp_path):
+    work = [(number, str(tmp_path)) for number in range(12)]
+    found = list(over_batches(cluster, pieces.dying_once, work))
+    assert found == [number * number for number in range(12)]
+    assert (tmp_path / "died").exists()
+
+
+def test_a_piece_that_kills_every_process_is_given_up(engines):
+    with pytest.raises(EngineError, match=r"ended before it was done \(3 times") as caught:
+        list(as_completed(engines("local-2"), pieces.dying, range(3)))
+    assert caught.value.__notes__ == ["In piece 2."]
+
+
+def test_processes_end_with_the_engine():
+    with open_engine("local", jobs=2) as engine:
+        found = set(dict(as_completed(engine, pieces.pid, range(6))).values())
+        assert all(psutil.pid_exists(number) for number in found)
+    assert not any(psutil.pid_exists(number) for number in found)
+
+
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_clusters_started_here_listen_on_loopback_alone(engines, name):
+    list(as_completed(engines(name), pieces.square, range(4)))
+    me = psutil.Process()
+    addresses = set()
+    for process in (me, *me.children(recursive=True)):
+        try:
+            found = process.net_connections("inet")
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        addresses |= {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
+    assert addresses
+    assert addresses <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_an_engine_that_is_not_installed_says_how_to_install_it(monkeypatch, kind):
+    module = {"dask": "distributed", "ray": "ray"}[kind]
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, f"seqbatch.engine.{kind}", raising=False)
+    with pytest.raises(EngineError, match=rf"pip install 'seqbatch\[{kind}\]'"), open_engine(kind):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_an_address_where_nobody_listens_is_refused_at_once(kind):
+    start = time.monotonic()
+    with (
+        pytest.raises(EngineError, match=rf"{kind}://127.0.0.1:9 cannot be reached"),
+        open_engine(f"{kind}://127.0.0.1:9"),
+    ):
+        pass
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("name", ["spark", "dask://", "ray://here", "local://x:1", "dask://x:port"])
+def test_a_name_that_is_none_is_refused(name):
+    with pytest.raises(InvalidArgumentError, match="engine must be one of local, dask, ray"), \
+            open_engine(name):  # fmt: skip
+        pass
+
+
+def test_the_number_of_processes_of_a_cluster_is_its_own():
+    with open_engine("local") as engine, \
+            pytest.raises(InvalidArgumentError, match="jobs must be left out"), \
+            open_engine(engine, jobs=2):  # fmt: skip
+        pass
+    with pytest.raises(InvalidArgumentError, match="jobs must be left out"), \
+            open_engine("dask://127.0.0.1:9", jobs=2):  # fmt: skip
+        pass

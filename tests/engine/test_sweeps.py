@@ -1,0 +1,170 @@
+"""Sweeps, comparisons and figures on every engine: the same bytes, resumed, interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from seqbatch.engine import open_engine
+from seqbatch.errors import InvalidGridError
+from seqbatch.lab.comparison import compare
+from seqbatch.policies import SBPE
+from seqbatch.simulation import Line, run_tasks, sweep
+from tests.engine.conftest import NAMES
+from tests.simulation.test_sweep import TWO, arguments
+
+SPEC = """
+seed = 5
+trials = 3
+horizons = [300]
+[environments.sphere]
+kind = "Sphere"
+dim = 2
+actions = 2
+[lines.own]
+kind = "beside_the_spec.Own"
+grid = {kind = "minimax", batches = 2}
+"""
+SEQBATCH = Path(sys.executable).with_name("seqbatch")
+OWN = "from seqbatch.policies import SBPE\nclass Own(SBPE):\n    pass\n"
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A task that kills its process once."""
+
+    number: int
+    folder: str
+
+    @property
+    def name(self):
+        return f"task {self.number}"
+
+    def __call__(self):
+        mark = Path(self.folder) / "died"
+        if self.number == 1 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [{"number": self.number, "third": self.number / 3}]
+
+
+@pytest.mark.slow
+def test_a_sweep_has_the_same_bytes_on_every_engine(engines, tmp_path):
+    found = set()
+    for name in NAMES:
+        sweep(**arguments(trials=2), out=tmp_path / name, engine=engines(name))
+        found.add((tmp_path / name / "results.parquet").read_bytes())
+    assert len(found) == 1
+
+
+def test_a_run_survives_the_death_of_a_process_and_is_resumed_on_another_engine(engines, tmp_path):
+    def run(name, count, report=lambda _: None):
+        tasks = [Deadly(number, str(tmp_path)) for number in range(count)]
+        return run_tasks(
+            tasks, out=tmp_path / "run", declaration=1, engine=engines(name), report=report
+        )
+
+    first = run("local-2", 4)
+    assert (tmp_path / "died").exists()
+    assert first["number"].to_list() == [0, 1, 2, 3]
+    seen = []
+    longer = run("dask", 6, seen.append)
+    assert longer[:4].equals(first)
+    assert [(p.done, p.resumed) for p in seen] == [(4, 4), (5, 4), (6, 4)]
+
+
+def test_the_error_of_a_trial_names_it(engines, tmp_path):
+    for name in ("local-1", "local-2"):
+        broken = arguments(trials=1, horizons=(2,))
+        with pytest.raises(InvalidGridError) as caught:
+            sweep(**broken, out=tmp_path / name, engine=engines(name))
+        assert caught.value.__notes__[0] in ("In uniform/0.", "In gaussian/0.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["local", "dask", "ray"])
+def test_a_policy_beside_the_spec_is_found_by_every_process(name, tmp_path, monkeypatch):
+    """Engines of their own: processes know the folders that were known when they started."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    spec = tmp_path / "comparison.toml"
+    spec.write_text(SPEC, encoding="utf-8")
+    (tmp_path / "beside_the_spec.py").write_text(OWN, encoding="utf-8")
+    one = compare(spec, out=tmp_path / "one")
+    if name == "ray" and "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        sys.modules["ray"].shutdown()
+    two = compare(spec, out=tmp_path / "two", jobs=2, engine=name)
+    assert one.summary.equals(two.summary)
+    files = [tmp_path / each / "results.csv" for each in ("one", "two")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.slow
+def test_a_cluster_is_reached_by_its_address(tmp_path):
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    ) as cluster:  # fmt: skip
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        lines = {"a": Line(SBPE(), TWO)}
+        common = arguments(lines=lines, trials=1)
+        far = sweep(**common, out=tmp_path / "far", engine=f"dask://{address}")
+    assert far.equals(sweep(**common, out=tmp_path / "near"))
+
+
+def ended(group):
+    """Wait for all processes of a group; return whether they ended."""
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["local", "dask", "ray"])
+def test_an_interrupt_ends_every_process(engine, tmp_path):
+    spec = tmp_path / "comparison.toml"
+    text = SPEC.replace("beside_the_spec.Own", "SBPE").replace("trials = 3", "trials = 3000")
+    spec.write_text(text.replace("[300]", "[60000]"), encoding="utf-8")
+    command = [str(SEQBATCH), "simulate", str(spec), "--jobs", "2",
+               "--engine", engine, "--out", str(tmp_path / "out")]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    parts = tmp_path / "out" / "run" / "parts"
+    while process.poll() is None and not (parts.exists() and any(parts.glob("*.parquet"))):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "run the same command again to resume" in said
+    assert "Traceback" not in said
+    assert ended(process.pid)
+    assert not (tmp_path / "out" / "results.csv").exists()
+
+
+def test_the_option_is_refused_where_it_is_wrong(tmp_path):
+    spec = tmp_path / "comparison.toml"
+    spec.write_text(SPEC.replace("beside_the_spec.Own", "SBPE"), encoding="utf-8")
+    command = [str(SEQBATCH), "simulate", str(spec), "--engine", "spark",
+               "--out", str(tmp_path / "out")]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--engine must be one of local, dask, ray" in done.stderr
+
+
+def test_nothing_is_started_for_a_run_that_is_done(tmp_path):
+    run_tasks([Deadly(0, str(tmp_path))], out=tmp_path / "run", declaration=1)
+    again = [Deadly(0, str(tmp_path))]
+    run_tasks(again, out=tmp_path / "run", declaration=1, engine="dask://127.0.0.1:9")
+    with open_engine("local") as engine:
+        assert engine.room == 1
