@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from seqbatch.datasets import Labelled
+from seqbatch.engine.here import Here
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab import EXPERIMENTS, Batches, Claim, Figure1, Figure2, Options, figure1, reproduce
 from seqbatch.lab import batches as batches_module
@@ -90,7 +91,7 @@ def test_figure_2(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_planned_grids_lose_less_than_the_papers_policies_at_every_horizon(tmp_path):
     horizons = (50_000, 75_000, 100_000)
-    lines = Figure2().lines(horizons)
+    lines = Figure2().lines(horizons, Here())
     table = sweep(
         environments={"Gaussian": Figure2().environments()["Gaussian"]},
         lines={name: line for name, line in lines.items() if name != "BPE"},

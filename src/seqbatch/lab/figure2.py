@@ -1,12 +1,14 @@
 """Figure 2: four stochastic environments, regret against the horizon (Section 6.2)."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seqbatch import grids
+from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import drawn, interval_words, looks, pictured
@@ -42,12 +44,24 @@ class PlannedGrids:
         return grids.explicit(dict(self.ends)[units])
 
 
-def planned(horizons: Sequence[int], batches: int) -> PlannedGrids:
-    """Plan each horizon for the gain that parameters of length 1 make on average."""
-    kappa = 0.2
+def planned(horizons: Sequence[int], engine: Engine) -> dict[int, PlannedGrids]:
+    """Return the grids of each number of batches, planned side by side."""
+    wanted = [(units, batches) for batches in PLANNED for units in horizons]
+    with closing(as_completed(engine, _planned_ends, wanted)) as results:
+        ends = {wanted[place]: found for place, found in results}
+    return {
+        batches: PlannedGrids(tuple((units, ends[units, batches]) for units in horizons))
+        for batches in PLANNED
+    }
+
+
+def _planned_ends(wanted: tuple[int, int]) -> tuple[int, ...]:
+    """Plan one horizon for the gain that parameters of length 1 make on average."""
+    from threadpoolctl import threadpool_limits
+
+    (units, batches), kappa = wanted, 0.2
     length = np.sqrt(np.linspace(kappa, 1.0, DIM).mean() / DIM)
-    made = []
-    for units in horizons:
+    with threadpool_limits(1):
         found = plan(
             units=units,
             actions=ACTIONS,
@@ -58,8 +72,7 @@ def planned(horizons: Sequence[int], batches: int) -> PlannedGrids:
             batches=batches,
             max_batches=batches,
         )
-        made.append((units, found.grid.ends))
-    return PlannedGrids(tuple(made))
+    return found.grid.ends
 
 
 @dataclass(frozen=True)
@@ -78,17 +91,18 @@ class Figure2:
             "Student t": StudentT(dim=DIM, actions=ACTIONS, freedom=5.0),
         }
 
-    def lines(self, horizons: Sequence[int]) -> dict[str, Line]:
+    def lines(self, horizons: Sequence[int], engine: Engine) -> dict[str, Line]:
         """Return the paper's four on their own grids, and SBPE on planned ones."""
         ours = GridRule(kind="minimax", batches="stochastic", scale=0.4)
         theirs = GridRule(kind="sparse", batches="stochastic")
+        best = planned(horizons, engine)
         return {
             "SBPE": Line(SBPE(), ours),
             "BPE": Line(BPE(), ours),
             "RBGL": Line(RBGL(), theirs),
             "LBGL": Line(LBGL(scale=LASSO_SCALE), theirs),
             **{
-                name: Line(SBPE(first="uniform"), planned(horizons, batches))
+                name: Line(SBPE(first="uniform"), best[batches])
                 for batches, name in PLANNED.items()
             },
         }
@@ -97,19 +111,19 @@ class Figure2:
         """Run the sweep; directly throughout, so that all comparisons are paired."""
         horizons = HORIZONS[::5] if options.quick else HORIZONS
         trials = options.trials or (5 if options.quick else TRIALS)
-        return sweep(
-            environments=self.environments(),
-            lines=self.lines(horizons),
-            horizons=horizons,
-            trials=trials,
-            out=options.out,
-            seed=2,
-            method="direct" if options.device is None else "device",
-            device=options.device,
-            jobs=options.jobs,
-            engine=options.engine,
-            report=options.report,
-        )
+        with open_engine(options.engine, jobs=options.jobs) as engine:
+            return sweep(
+                environments=self.environments(),
+                lines=self.lines(horizons, engine),
+                horizons=horizons,
+                trials=trials,
+                out=options.out,
+                seed=2,
+                method="direct" if options.device is None else "device",
+                device=options.device,
+                engine=engine,
+                report=options.report,
+            )
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw mean regret with its 95% interval, a panel for each environment."""
