@@ -112,18 +112,21 @@ class Figure2:
         horizons = HORIZONS[::5] if options.quick else HORIZONS
         trials = options.trials or (5 if options.quick else TRIALS)
         with open_engine(options.engine, jobs=options.jobs) as engine:
-            return sweep(
-                environments=self.environments(),
-                lines=self.lines(horizons, engine),
-                horizons=horizons,
-                trials=trials,
-                out=options.out,
-                seed=2,
-                method="direct" if options.device is None else "device",
-                device=options.device,
-                engine=engine,
-                report=options.report,
-            )
+            lines = self.lines(horizons, engine)
+        return sweep(
+            environments=self.environments(),
+            lines=lines,
+            horizons=horizons,
+            trials=trials,
+            out=options.out,
+            seed=2,
+            learn_last=False,
+            method="direct" if options.device is None else "device",
+            device=options.device,
+            jobs=options.jobs,
+            engine=options.engine,
+            report=options.report,
+        )
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw mean regret with its 95% interval, a panel for each environment."""

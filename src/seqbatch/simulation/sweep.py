@@ -24,8 +24,11 @@ from seqbatch.simulation.trajectory import Trajectory
 if TYPE_CHECKING:
     import polars as pl
 
+#: Processes that may share a GPU: while one closes batches, another computes. More would only wait,
+#: and each plans with a share of its memory (`seqbatch.simulation.device.memory`).
+SHARING = 3
 #: Trials that a device runs side by side in one task.
-TOGETHER = 50
+TOGETHER = 100
 
 
 class MakesGrids(Protocol):
@@ -213,6 +216,8 @@ def sweep(
     if device is not None and method == "auto":
         method = "device"
     device = chosen_device(method, device)
+    if device == "cuda" and engine == "local":
+        jobs = min(jobs, SHARING)
     tasks: list[Task] = []
     for name, environment in environments.items():
         shared = (name, environment, tuple(lines.items()), tuple(horizons))

@@ -15,8 +15,8 @@ from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Sou
 #: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
 #: action of a unit.
 COPIES, BESIDE = 4, 24
-#: The share of the free memory that is planned for; the rest is for what libraries need.
-SHARE = 0.7
+#: The share of the free memory that is planned for: three processes may share a GPU.
+SHARE = 0.3
 #: What blocks may take on the host: more would only leave the processor's caches.
 ON_HOST = 2**28
 #: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
