@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture fuzz mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture fuzz spark mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -51,6 +51,10 @@ CASES ?= 5000
 fuzz: .venv/ready
 	$(BIN)/python -m tests.service.fuzzing $(CASES)
 
+# Waves on Spark, which needs Java; installs pyspark, 450 MB, into .venv.
+spark: .venv/spark
+	$(BIN)/python -m pytest tests/campaign/test_spark.py
+
 # Make some number wrong, one place at a time, and see that the tests notice; writes docs/mutants.md.
 mutants: .venv/ready
 	$(BIN)/python -m tests.mutants $(MUTANTS)
@@ -66,12 +70,17 @@ mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	touch $@
 
+.venv/spark: .venv/ready requirements/spark.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spark.txt
+	touch $@
+
 # Refresh the pins (needs pip-tools); index lines are left out on purpose. pip-tools drops the markers
 # of extras: pgserver has no wheels for Python 3.13, where tests on PostgreSQL are skipped.
 requirements:
 	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra dev -o requirements/dev.txt pyproject.toml
 	sed -i.bak 's/^\(pgserver==[^ ;]*\) \\$$/\1 ; python_version < "3.13" \\/' requirements/dev.txt && rm requirements/dev.txt.bak
 	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra bench -c requirements/dev.txt -o requirements/bench.txt pyproject.toml
+	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra spark -c requirements/dev.txt -o requirements/spark.txt pyproject.toml
 
 clean:
 	rm -rf .venv out

@@ -1,6 +1,7 @@
 """What rounding costs, and how fast a database decides and sums up, beside the SQLite store.
 
-``python -m benchmarks.warehouse`` runs both parts; ``rounding`` or ``speed`` after it one of them.
+``python -m benchmarks.warehouse`` runs all parts; ``rounding``, ``speed`` or ``billion`` after it
+one of them. The last scales what is measured to a billion units.
 """
 
 import sys
@@ -23,9 +24,14 @@ LEVELS = [f"l{number}" for number in range(6)]
 ACTIONS = ["a", "b", "c", "d"]
 TRIALS, SIZES = 40, (500, 1_000, 4_000)
 UNITS = 500_000
+BILLION, CORES = 1_000_000_000, (16, 64)
+#: Seconds of one processor for each row, and bytes of each row, as they were measured.
+_measured: dict[str, float] = {}
+_bytes: dict[str, float] = {}
 
 
-def _spec(**changes: Any) -> dict[str, Any]:
+def spec_of(**changes: Any) -> dict[str, Any]:
+    """Return the spec of the campaigns that are measured."""
     number = {"scale": {"mean": 0.1, "sd": 1.1}, "range": [-6, 6]}
     return {
         "name": "bench", "unit": "id", "actions": ACTIONS, "draws": "md5", "randomised": 0.05,
@@ -39,7 +45,8 @@ def _spec(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _units(random: np.random.Generator, count: int, start: int = 0) -> pl.DataFrame:
+def sample_units(random: np.random.Generator, count: int, start: int = 0) -> pl.DataFrame:
+    """Return random units with ids from a number on."""
     return pl.DataFrame(
         {
             "id": [f"{number:09d}" for number in range(start, start + count)],
@@ -71,9 +78,9 @@ def _regret(sums: str, seed: int) -> tuple[float, list[str]]:
     total, given, start = 0.0, list[str](), 0
     with TemporaryDirectory() as folder:
         store = open_store(Path(folder) / "campaigns.db")
-        campaign = Campaign.create(_spec(sums=sums, seed=seed), store=store)
+        campaign = Campaign.create(spec_of(sums=sums, seed=seed), store=store)
         for size in SIZES:
-            units, noise = _units(random, size, start), random.normal(size=size)
+            units, noise = sample_units(random, size, start), random.normal(size=size)
             start += size
             means = _means(theta, units)
             actions = _answers(campaign, units)["action"].to_list()
@@ -109,6 +116,7 @@ def _timed(name: str, rows: int, call: Callable[[], Any]) -> Any:
     result = call()
     wall, used = time.perf_counter() - start, time.process_time() - busy
     print(f"{name:32} {wall:8.2f} {used:8.2f} {rows / wall:12,.0f} {rows / used:12,.0f}")
+    _measured[name] = used / rows
     return result
 
 
@@ -117,13 +125,13 @@ def speed() -> None:
     import duckdb
 
     random = np.random.default_rng(0)
-    first, units = _units(random, 2_000), _units(random, UNITS, 2_000)
+    first, units = sample_units(random, 2_000), sample_units(random, UNITS, 2_000)
     print(f"{UNITS:,} units, {len(NAMES)} numbers, 2 categories, {len(ACTIONS)} actions")
     print(f"{'':32} {'seconds':>8} {'busy':>8} {'rows/s':>12} {'rows/busy s':>12}")
     with TemporaryDirectory() as folder:
         here = Path(folder)
         store = open_store(here / "campaigns.db")
-        spec = _spec(sums="exact", grid={"sizes": [2_000, UNITS, 10]})
+        spec = spec_of(sums="exact", grid={"sizes": [2_000, UNITS, 10]})
         campaign = Campaign.create(spec, store=store)
         ids = _answers(campaign, first)["id"]
         campaign.record(pl.DataFrame({"id": ids, "y": random.normal(size=2_000)}))
@@ -146,14 +154,33 @@ def speed() -> None:
         _timed(
             "SQLite store, assign", UNITS, lambda: campaign.assign(source, out=here / "a.parquet")
         )
+        for what in ("units", "outcomes", "assign"):
+            _bytes[what] = (here / f"{what}.parquet").stat().st_size / UNITS
         _timed("SQLite store, record", UNITS, lambda: campaign.record(here / "outcomes.parquet"))
         _timed("SQLite store, close, exact sums", UNITS, campaign.close)
         store.close()
 
 
+def billion() -> None:
+    """Scale what was measured to a billion units: bytes, core hours, minutes."""
+    if not _measured:
+        speed()
+    print(f"{BILLION:,} units like these, if time grows as rows do")
+    for what, size in _bytes.items():
+        print(f"{what + '.parquet':32} {size:8.1f} bytes a row {size * BILLION / 1e9:10,.0f} GB")
+    minutes = " ".join(f"{f'min, {cores} cores':>14}" for cores in CORES)
+    print(f"{'':32} {'core hours':>11} {minutes}")
+    for name, each in _measured.items():
+        hours = each * BILLION / 3600
+        cells = " ".join(f"{hours * 60 / cores:14,.1f}" for cores in CORES)
+        # A store of one file is written by one process.
+        cells = cells if name.startswith("DuckDB") else " ".join([f"{'-':>14}"] * len(CORES))
+        print(f"{name:32} {hours:11,.2f} {cells}")
+
+
 def main() -> None:
     """Run what is asked for."""
-    parts = {"rounding": rounding, "speed": speed}
+    parts = {"rounding": rounding, "speed": speed, "billion": billion}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

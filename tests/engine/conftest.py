@@ -1,5 +1,7 @@
 """One cluster of each kind for all tests of a worker: they take seconds to start."""
 
+import sys
+
 import pytest
 
 from seqbatch.engine import open_engine
@@ -8,7 +10,18 @@ NAMES = ("local-1", "local-2", "dask", "ray")
 
 
 @pytest.fixture(scope="session")
-def engines():
+def beside(tmp_path_factory):
+    """A folder that Python looks for modules in, with a policy of a user's own."""
+    folder = tmp_path_factory.mktemp("beside")
+    own = "from seqbatch.policies import SBPE\nclass Own(SBPE):\n    pass\n"
+    (folder / "beside_the_spec.py").write_text(own, encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="session")
+def engines(beside):  # noqa: ARG001
     """Open engines by their names, once each."""
     opened, contexts = {}, []
 

@@ -28,6 +28,7 @@ from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
 from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
@@ -497,6 +498,15 @@ class Campaign:
         return statement(
             self.store, self.name, what=what, dialect=dialect, units=units, outcomes=outcomes
         )
+
+    @naming_damage
+    def rule(self) -> FrozenRule:
+        """Return the open wave's rule, to decide and sum up Arrow batches wherever they are.
+
+        It is to :meth:`sql` what our own kernels are to a database: the same decisions and the same
+        sums, bit for bit, of any campaign that SQL can say.
+        """
+        return frozen_rule(self.store, self.name)
 
     @naming_damage
     def record_sums(

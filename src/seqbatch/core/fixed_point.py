@@ -122,8 +122,7 @@ class ExactSums:
         whole = self.scale.rounded(rows, rewards)
         for cell in range(len(count)):
             mine = whole[cells == cell]
-            for start in range(0, len(mine), ROWS):
-                products[cell] += times * _products(mine[start : start + ROWS])
+            products[cell] += times * products_of(mine)
             count[cell] += times * len(mine)
         return ExactSums(self.scale, products, count)
 
@@ -142,8 +141,25 @@ class ExactSums:
         return Statistics(gram, moment, sums[:, -1, -1].copy(), self.count.copy())
 
 
+def products_of(whole: Integers) -> NDArray[np.object_]:
+    """Return the sums of products of every two columns of whole numbers, as Python's integers.
+
+    Parameters
+    ----------
+    whole
+        Numbers of at most 2^BITS in size, one row a unit.
+
+    >>> products_of(np.array([[2**31, 1], [2**31, -1]])).tolist()
+    [[9223372036854775808, 0], [0, 2]]
+    """
+    wide = whole.shape[1]
+    total = np.full((wide, wide), 0, dtype=object)
+    for start in range(0, len(whole), ROWS):
+        total += _products(whole[start : start + ROWS])
+    return total
+
+
 def _products(whole: Integers) -> NDArray[np.object_]:
-    """Return the sums of products of columns of whole numbers, as Python's integers."""
     high = (whole >> LOW).astype(np.float64)
     low = (whole & (2**LOW - 1)).astype(np.float64)
     mixed = high.T @ low

@@ -15,7 +15,7 @@ from seqbatch.campaign.steps.closing import Closed
 from seqbatch.campaign.tables.reading import source
 from seqbatch.campaign.warehouse.evidence import learned_elsewhere, wrong_statement
 from seqbatch.campaign.warehouse.result import WaveSums, read_rows, wave_sums
-from seqbatch.campaign.warehouse.statement import BLANK, fingerprint
+from seqbatch.campaign.warehouse.statement import marked
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 
 #: Bytes of a statement: those of the widest model have a few million.
@@ -45,13 +45,13 @@ def record_sums(
             raise InvalidArgumentError(
                 "statement", "the one that was run", f"a file that {problem}"
             )
-        marked = _marked(text)
-        rows = read_rows(opened, now, marked)
+        mark = marked(text)
+        rows = read_rows(opened, now, mark)
         found = wave_sums(rows, now, state)
         if not force:
             _refuse_early(now, found)
         told = {**_told(now, found), "forced": force, "skipped": False}
-        told["elsewhere"] = {"statement": text, "fingerprint": marked, "sums": rows}
+        told["elsewhere"] = {"statement": text, "fingerprint": mark, "sums": rows}
         return _close(change, logbook, now, learned_elsewhere(now, state, rows), told, why=why)
 
 
@@ -59,13 +59,6 @@ def _read(path: Path) -> str:
     if not path.is_file() or path.stat().st_size > LONGEST:
         raise InvalidArgumentError("statement", "the file of the statement that was run", path)
     return path.read_text(encoding="utf-8")
-
-
-def _marked(text: str) -> str:
-    """Return the fingerprint that stands in a statement: it is the hash of the text without it."""
-    found = text.rpartition(" AS statement\n")[0][-65:-1]
-    assert fingerprint(text.replace(found, BLANK)) == found
-    return found
 
 
 def _require_elsewhere(now: Situation) -> None:

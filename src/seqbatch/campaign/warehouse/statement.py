@@ -107,6 +107,13 @@ def fingerprint(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+def marked(text: str) -> str:
+    """Return the fingerprint that stands in a statement: it is the hash of the text without it."""
+    found = text.rpartition(" AS statement\n")[0][-65:-1]
+    assert fingerprint(text.replace(found, BLANK)) == found
+    return found
+
+
 def require_summable(now: Situation) -> None:
     """Refuse to sum up what cannot be summed up elsewhere."""
     spec = now.spec

@@ -1,0 +1,130 @@
+"""A wave on Spark: assigned by mapInArrow or by SQL, summed up, and closed here.
+
+The rows stay in Spark. What comes back are the wave's sums, a few kilobytes and eight bytes for
+each unit, and they are the same to the last digit whichever way they were made.
+
+Run it with ``python examples/spark_wave.py`` where pyspark and Java are installed.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.warehouse.wave_tally import WaveTally
+from seqbatch.engine import merge_tree
+from seqbatch.storage import open_store
+
+SPEC: dict[str, Any] = {
+    "name": "afar",
+    "seed": 7,
+    "unit": "customer",
+    "actions": ["none", "mail"],
+    "randomised": 0.1,
+    "draws": "md5",
+    "sums": "exact",
+    "rows": "elsewhere",
+    "reward": {"column": "visit", "range": [0, 1], "absent": 0},
+    "features": {
+        "numeric": {"age": {"scale": {"mean": 45, "sd": 15}, "range": [18, 100]}},
+        "categorical": {"region": ["north", "south"]},
+    },
+    "grid": {"sizes": [2000, 3000]},
+}
+
+
+def session(cores: int = 2) -> SparkSession:
+    """Return a Spark of this machine alone, without its web page."""
+    # Spark's workers are to be of the Python that has seqbatch.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder: Any = SparkSession.builder
+    made: SparkSession = (
+        builder.master(f"local[{cores}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", cores)
+        .getOrCreate()
+    )
+    return made
+
+
+def assigned(campaign: Campaign, units: DataFrame) -> DataFrame:
+    """Return each unit's action, decided by our own kernels in Spark's workers."""
+    rule = campaign.rule()
+    empty = rule.assign(pa.RecordBatch.from_pylist([], schema=units.limit(0).toArrow().schema))
+    return units.mapInArrow(rule.assign_all, _schema(units.sparkSession, empty))
+
+
+def summed(campaign: Campaign, units: DataFrame, outcomes: DataFrame, statement: str) -> pa.Table:
+    """Return what the wave sums up to, as the statement of sums would.
+
+    An outcome that came twice, as it was, counts once; one that came with two values makes its unit
+    come twice, which `record_sums` refuses.
+    """
+    rule, spec = campaign.rule(), campaign.situation().spec
+    known = outcomes.select(*spec.unit, *spec.reward.columns).dropDuplicates()
+    both = units.join(known, on=list(spec.unit), how="left")
+    parts = both.mapInArrow(rule.sums_of_all, _schema(units.sparkSession, WaveTally({}).packed()))
+    tallies = map(WaveTally.unpacked, parts.toArrow().to_batches())
+    return rule.result(merge_tree(WaveTally.merged, (WaveTally({}), *tallies)), statement)
+
+
+def by_sql(spark: SparkSession, statement: str) -> pa.Table:
+    """Return the result of one of the campaign's statements (dialect spark)."""
+    return spark.sql(statement).toArrow()
+
+
+def digits(table: pa.Table, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the rows of a table as texts, in an order of their own."""
+    cells = [[str(cell) for cell in table[name].to_pylist()] for name in columns]
+    return sorted(zip(*cells, strict=True))
+
+
+def _schema(spark: SparkSession, batch: pa.RecordBatch) -> Any:
+    """Return Spark's words for the columns of a batch."""
+    return spark.createDataFrame(pa.Table.from_batches([batch])).schema
+
+
+def main() -> None:
+    """Run a wave both ways, and compare."""
+    spark = session()
+    with TemporaryDirectory() as folder:
+        store = open_store(Path(folder) / "campaigns.db")
+        campaign = Campaign.create(SPEC, store=store)
+        units = spark.sql(
+            "SELECT concat('c', id) AS customer, CAST(18 + (id * 37) % 60 AS DOUBLE) AS age, "
+            "CASE WHEN id % 3 = 0 THEN 'north' ELSE 'south' END AS region FROM range(2000)"
+        )
+        units.createOrReplaceTempView("wave_1")
+        answers = assigned(campaign, units)
+        answers.createOrReplaceTempView("answers")
+        same = by_sql(spark, campaign.sql(units="wave_1", dialect="spark"))
+        keys = ["customer", "action", "score", "probability"]
+        rows = (digits(table, keys) for table in (answers.toArrow(), same))
+        print(f"decisions that differ: {sum(a != b for a, b in zip(*rows, strict=True))} of 2,000")
+        outcomes = spark.sql(
+            "SELECT customer, 1 AS visit FROM answers "
+            "WHERE md5(customer) < CASE action WHEN 'mail' THEN '4' ELSE '3' END"
+        )
+        outcomes.createOrReplaceTempView("visits")
+        text = campaign.sql(what="sums", dialect="spark", units="wave_1", outcomes="visits")
+        path = Path(folder) / "sums-1.sql"
+        path.write_text(text, encoding="utf-8")
+        result, wanted = summed(campaign, units, outcomes, text), by_sql(spark, text)
+        names = result.column_names
+        print(f"the same sums: {digits(result, names) == digits(wanted, names)}")
+        closed = campaign.record_sums(result, statement=path)
+        print(f"wave 1 closed: {closed.observed} of {closed.assigned}")
+        store.close()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
