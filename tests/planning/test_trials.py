@@ -24,9 +24,9 @@ GREEDY = SBPE(first="uniform", ties="random")
 
 def test_chi_squares_are_quantiles():
     normals = np.linspace(-3.5, 3.5, 15)
-    for freedom in (0.5, 1, 2, 7, 50, 100, 101, 5_000, 1e9):
+    for freedom in (0.5, 1, 2, 7, 30, 31, 100, 5_000, 1e9):
         expected = stats.chi2.ppf(stats.norm.cdf(normals), freedom)
-        tolerance = 1e-9 if freedom <= 100 else 1.5e-3
+        tolerance = 1e-9 if freedom <= 30 else 1.5e-3
         np.testing.assert_allclose(
             chi_squares(normals, np.array(freedom)), expected, rtol=tolerance, atol=1e-12
         )

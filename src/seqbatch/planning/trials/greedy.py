@@ -91,22 +91,20 @@ class Rates:
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:
     """Return the solutions, shape (..., dim); nearly those of least norm where rank is missing."""
-    dim = gram.shape[-1]
     # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
     # keeps even a gram of zeros solvable.
-    size = np.trace(gram, axis1=-2, axis2=-1)[..., None] + 1e-300
-    matrices, places = gram.copy(), np.arange(dim)
-    matrices[..., places, places] += 1e-10 * size
-    return solve(matrices, moment)
+    return solve(gram, moment, ridge=1e-10 * (np.trace(gram, axis1=-2, axis2=-1) + 1e-300))
 
 
-def solve(matrices: Floats, vectors: Floats) -> Floats:
+def solve(matrices: Floats, vectors: Floats, *, ridge: Floats | float = 0.0) -> Floats:
     """Return the solutions of many systems with positive definite matrices.
 
-    Shapes (..., dim, dim) and (..., dim).
+    Shapes (..., dim, dim) and (..., dim); `ridge`, one number or shape (...), is added to the
+    matrices' diagonals.
     """
     solutions, dim = np.empty(vectors.shape), vectors.shape[-1]
     flat = np.ascontiguousarray(matrices).reshape(-1, dim, dim)
     wanted = np.ascontiguousarray(vectors).reshape(-1, dim)
-    kernels.solve_positive(flat, wanted, solutions.reshape(-1, dim))
+    added = np.broadcast_to(ridge, vectors.shape[:-1]).reshape(-1)
+    kernels.solve_positive(flat, added, wanted, solutions.reshape(-1, dim))
     return solutions
