@@ -243,6 +243,14 @@ def test_least_squares_has_nearly_the_least_norm():
     np.testing.assert_allclose(theta, np.linalg.pinv(rows) @ rewards, atol=1e-5)
 
 
+def test_the_luck_of_first_batches_is_1_on_average():
+    theta = np.random.default_rng(5).standard_normal((60, 4, 3))
+    rates = BlockEnsemble(theta, np.ones(60), Draws(SeedSequence(1))).rates([15, 500])
+    assert rates.luck.std() > 0.1
+    assert rates.luck.mean() == pytest.approx(1.0)
+    np.testing.assert_array_equal(rates.weight, rates.luck)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",

@@ -34,7 +34,7 @@ PARAMETERS, TIES, COMMON = 10, 14, 19
 #: A scenario has a stratum of trials for each of so many parts of the probability.
 LIKELY = 8
 #: Where rows are given: points for each parameter, and at most.
-POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
+POINTS_A_PARAMETER, MOST_POINTS = 16, 2_048
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,7 +21,7 @@ from seqbatch.planning.trials.restrictions import masks
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 #: Most grids that a search tries have no more batches, and memory stays bounded.
 KEPT = 8
-#: Beyond this many degrees of freedom a chi-square is a polynomial of a normal (Cornish and Fisher):
+#: Beyond so many degrees of freedom a chi-square is a polynomial of a normal (Cornish and Fisher),
 #: to about a thousandth, as far out as 3.5 standard deviations.
 MANY_FREE = 30
 #: Up to this variance, quantiles of binomials are exact.

@@ -43,6 +43,8 @@ class Rates:
     weight
         How much each trial counts, 1 on average: rare failures that carry the mean are drawn more
         often than they happen, and count less in return. Shape (trials,).
+    luck
+        The part of it that first batches have, of mean 1 over all trials; shape (trials,).
     uniform
         The regret of a unit whose action is drawn uniformly at random, shape (trials,).
     blind
@@ -57,6 +59,7 @@ class Rates:
     regret: Floats
     best: Floats
     weight: Floats
+    luck: Floats
     uniform: Floats
     blind: Floats
     gain: Floats | float | None
@@ -74,6 +77,7 @@ class Rates:
             lost=lost,
             best=best,
             weight=self.weight,
+            luck=self.luck,
             uniform=self.uniform,
             chance=np.full(number, chance),
             gain=None if self.gain is None else np.broadcast_to(self.gain, number),
