@@ -96,8 +96,8 @@ class World:
         """Return the linear models' coefficients in the plan's own coordinates, constants first."""
         assert made.model.rows is not None
         rows = np.column_stack([np.ones(TOLD), made.model.rows])
-        fitted: Floats = np.linalg.lstsq(rows, self.linear[self.told], rcond=None)[0].T
-        return fitted
+        fitted = np.linalg.lstsq(rows, self.linear[self.told], rcond=None)[0].T
+        return np.asarray(fitted, dtype=np.float64)
 
     def largest_share(self, made: Plan) -> float:
         """Return how much of the actions' squared differences one coordinate has, at most."""

@@ -90,6 +90,11 @@ class Model:
         """The mean effect over the scenarios."""
         return self.mean([effect for effect, _ in self.scenarios])
 
+    @property
+    def middle(self) -> float:
+        """The middle effect: the guess that a law is around, the geometric mean of several."""
+        return math.exp(self.mean([math.log(effect) for effect, _ in self.scenarios]))
+
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean over the scenarios of one value for each."""
         return float(np.dot(self.weights, values))
