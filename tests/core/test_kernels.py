@@ -115,6 +115,41 @@ def test_online_updates_do_not_drift():
         np.testing.assert_allclose(squares[cell], (table[mine, cell] ** 2).sum())
 
 
+@pytest.mark.parametrize("number", [1, 7, 8, 17])
+@pytest.mark.parametrize("dim", [1, 5, 31])
+def test_solve_positive(number, dim):
+    half = random.standard_normal((number, dim, dim))
+    matrices, ridge = half @ np.swapaxes(half, 1, 2), 0.5 + random.random(number)
+    vectors, solutions = random.standard_normal((number, dim)), np.empty((number, dim))
+    kernels.solve_positive(matrices, ridge, vectors, solutions)
+    systems = matrices + ridge[:, None, None] * np.eye(dim)
+    expected = np.linalg.solve(systems, vectors[..., None])[..., 0]
+    np.testing.assert_allclose(solutions, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+@pytest.mark.parametrize("columns", [0, 4, 6])
+def test_complete_roots(rank, columns):
+    """Where directions decide, as given; in all others, as drawn."""
+    p, size = 6, 3
+    frame = np.linalg.qr(random.standard_normal((p, p)))[0][:, : size - 1]
+    root = np.tril(random.standard_normal((size, size)))
+    cross, below = random.standard_normal((2, p, p))
+    diagonal = np.where(np.arange(p) < columns, 1 + random.random(p), 0.0)
+    made = np.full((1, 1, 1 + p, size + p), np.nan)
+    ranks = np.full((1, 1), rank)
+    given = (one[None, None] for one in (cross, below, diagonal))
+    kernels.complete_roots(frame[None], root[None, None], ranks, *given, made)
+    expected = np.zeros((1 + p, size + p))
+    kept = root * (np.arange(size) < rank)
+    wishart = (np.tril(below, -1) + np.diag(diagonal)) * (diagonal > 0)
+    others = np.eye(p) - frame @ frame.T
+    expected[0, :size] = kept[0]
+    expected[1:, :size] = frame @ kept[1:] + others @ (cross[:, :size] * (np.arange(size) < rank))
+    expected[1:, size:] = others @ wishart
+    np.testing.assert_allclose(made[0, 0], expected, atol=1e-13)
+
+
 def test_kernels_are_listed_before_they_are_loaded_and_nothing_else_is():
     assert set(dir(kernels)) == set(kernels.__all__)
     assert all(getattr(kernels, name) is not None for name in kernels.__all__)

@@ -31,7 +31,8 @@ class Told:
 
 def told(regret, best, **more):
     """Return rates of trials that count alike, with nothing known exactly."""
-    alike = {"weight": np.ones(len(regret)), "uniform": regret[:, 0], "gain": None}
+    ones = np.ones(len(regret))
+    alike = {"weight": ones, "luck": ones, "uniform": regret[:, 0], "gain": None}
     return Rates(**{"regret": regret, "best": best, "blind": np.zeros(2), **alike, **more})
 
 
@@ -44,6 +45,15 @@ def test_what_chance_loses_is_exact():
     assert mean == pytest.approx(30 + 20 * 0.3)
     # What is left to chance are 10 and 2: a standard deviation of sqrt(32) in two trials.
     assert error == pytest.approx(math.sqrt(32 / 2))
+
+
+def test_luck_alone_is_no_error():
+    """Trials that all lose the same leave no doubt, however much each of them counts."""
+    luck = np.array([0.1, 1.9, 0.4, 1.6])
+    alike = np.full((4, 2), 3.0)
+    rates = told(alike, alike, weight=luck, luck=luck)
+    assert rates.total([10, 10]) == pytest.approx((60.0, 0.0))
+    assert rates.totals([10, 10]).errors_by_scenario() == pytest.approx([0.0])
 
 
 def test_trials_count_by_their_weights():

@@ -102,7 +102,7 @@ def test_looks_are_about_the_assumed_effect():
     small, large = (
         detection(model(effect=effect, randomised=0.2), SIZES, GREEDY) for effect in (0.05, 0.4)
     )
-    assert small.effect == 0.05
+    assert small.effect == pytest.approx(0.05)
     assert small.early[0] < 0.05 < 0.6 < large.early[0] < large.early[1]
     shares = plan_of_shares(SIZES, actions=3, randomised=0.2, floor=0.0)
     assert [one.information for one in large.looks] == pytest.approx(shares.information)

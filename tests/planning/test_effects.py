@@ -58,7 +58,7 @@ def test_half_of_the_cases_stay_below_the_median():
     lost = np.array([[1.0], [100.0], [3.0], [2.0]])
     rates = Rates(
         regret=lost, best=lost, uniform=lost[:, 0], blind=np.zeros(1), gain=None,
-        weight=np.array([0.2, 0.2, 2.6, 1.0]),
+        weight=np.array([0.2, 0.2, 2.6, 1.0]), luck=np.ones(4),
     )  # fmt: skip
     assert rates.totals([1]).median() == 3.0
 

@@ -14,8 +14,8 @@ def totals(lost, *, chance=0.0, gain=None, weight=(1.0, 1.0, 1.0, 1.0)):
     """Return four trials, two of each of two scenarios."""
     lost = np.array(lost)
     return Totals(
-        lost=lost, best=10 * lost, weight=np.array(weight), uniform=np.array([2.0, 20.0] * 2),
-        chance=np.full(2, chance), gain=gain, strata=(0, 1),
+        lost=lost, best=10 * lost, weight=np.array(weight), luck=np.array(weight),
+        uniform=np.array([2.0, 20.0] * 2), chance=np.full(2, chance), gain=gain, strata=(0, 1),
     )  # fmt: skip
 
 

@@ -20,9 +20,13 @@ def row(batches, regret, cost=math.nan, error=1.0):
     return Row(batches=batches, sizes=sizes, regret=regret, error=error, total_cost=cost, **rest)
 
 
-def asking(*, batches=None, batch_cost=None, within=0.05):
+def asking(*, batches=None, batch_cost=None, within=0.05, delay=0, waves=None):
     """Return a request of which 1,000 can be gained."""
-    return SimpleNamespace(batches=batches, batch_cost=batch_cost, within=within, possible=1_000.0)
+    return SimpleNamespace(
+        batches=batches, batch_cost=batch_cost, within=within, possible=1_000.0,
+        model=SimpleNamespace(conduct=SimpleNamespace(delay=delay)),
+        limits=SimpleNamespace(waves=waves),
+    )  # fmt: skip
 
 
 ROWS = [row(1, 1_000.0), row(2, 400.0), row(3, 130.0), row(4, 120.0)]
@@ -42,14 +46,28 @@ def test_a_rule_that_is_not_met_is_said_to_be_not_met():
     made = choose(asking(within=0.01), ROWS, ONLINE)
     assert (made.batches, made.met) == (4, False)
     assert made.reason.startswith("The rule is not met: no grid of up to 4 batches earns 99% of")
-    assert "4 batches earn the most, 97.7%" in made.reason
+    assert "4 batches earn 97.7%, the most. More batches" in made.reason
+
+
+def test_where_no_number_is_enough_more_batches_must_add_something():
+    rows = [row(1, 1_000.0), row(2, 310.0), row(3, 304.0), row(4, 303.0)]
+    made = choose(asking(), rows, ONLINE)
+    assert (made.batches, made.met) == (2, False)
+    assert "2 batches earn 76.6%, nearly as much as the best, 77.4%." in made.reason
+
+
+def test_advice_that_nobody_can_follow_is_not_given():
+    late = choose(asking(within=0.01, delay=1), ROWS, ONLINE).reason
+    assert late.endswith("Fully online knows every outcome at once; here they come late.")
+    waves = choose(asking(within=0.01, waves=(10, 10)), ROWS, ONLINE).reason
+    assert waves.endswith("More and smaller waves may.")
 
 
 def test_a_number_that_was_asked_for_is_not_recommended():
     enough, poor = (choose(asking(batches=number), ROWS, ONLINE) for number in (4, 2))
     assert (enough.met, poor.met) == (True, False)
-    assert "4 batches, as asked for: 97.7% of what" in enough.reason
-    assert "where 95% would be enough: the rule is not met" in poor.reason
+    assert "4 batches, as asked for, earn 97.7% of what" in enough.reason
+    assert "95% would be enough, so that the rule is not met" in poor.reason
     assert "ecommended" not in enough.reason + poor.reason
 
 
@@ -127,3 +145,30 @@ def test_an_effect_that_cannot_be_found_needs_no_batches(spread):
     made = plan(units=20_000, actions=3, features=4, effect=0.001, effect_spread=spread)
     assert made.batches == 1
     assert "can be learned in time" in made.reason
+
+
+def test_restrictions_take_the_place_of_what_will_be_detected():
+    asked = {"units": 2_000, "actions": 2, "features": 0, "max_batches": 2, "effect": 0.3}
+    text = str(plan(**asked, eligible=[1, 0.5]))
+    assert "What will be detected is not predicted" in text
+    assert "Assumed: no features, one mean per action;" in text
+    free = plan(**asked, randomised=0.5)
+    # The guess, not the mean of the law around it.
+    assert free.detection.effect == pytest.approx(0.3)
+    assert "Where an action's lift is 0.3, as large as the effect assumed below" in str(free)
+    assert "ridge exploitation as much" in str(free)
+
+
+def test_a_trial_that_is_all_at_random_has_equal_batches_and_says_why():
+    made = plan(units=900, actions=2, features=0, batches=3, max_batches=3, randomised=1)
+    assert made.grid.sizes == (300, 300, 300)
+    assert str(made).count("uniformly at random") == 3
+    assert "All policies are alike here. All units are randomised." in str(made)
+    assert "All units are randomised: every method loses exactly that." in str(made)
+
+
+def test_looks_are_about_the_lift_that_was_to_be_detected():
+    asked = {"units": 3_000, "actions": 2, "features": 0, "batches": 2, "max_batches": 2}
+    made = plan(**asked, effect=0.4, detect=0.2)
+    assert made.detection.effect == 0.2
+    assert "Where an action's lift is 0.2, 1 look before the last batch" in str(made)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from seqbatch.display import counted, number
 
 if TYPE_CHECKING:
+    from seqbatch.planning.model import Model
     from seqbatch.planning.result import Plan
 
 
@@ -28,11 +29,7 @@ def assumptions(plan: "Plan") -> str:
             "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
             f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
         )
-    shape = (
-        f"{model.dim - 1} features and a constant for each unit, one model per action"
-        if model.layout == "block"
-        else f"a vector of {model.dim} numbers for each action, one model for all"
-    )
+    shape = _shape(model)
     text = (
         f"Assumed: {shape}; a perfect assignment gains {_effects(plan)} per unit over a "
         f"random one; reward noise has standard deviation {_numbers(noises)}."
@@ -50,6 +47,16 @@ def assumptions(plan: "Plan") -> str:
     if plan.sample is not None:
         text += "\n" + plan.sample.verdict()
     return text
+
+
+def _shape(model: "Model") -> str:
+    """Say what a unit is described by, and how many models there are."""
+    if model.layout == "shared":
+        return f"a vector of {model.dim} numbers for each action, one model for all"
+    if model.dim == 1:
+        return "no features, one mean per action"
+    features = counted(model.dim - 1, "feature")
+    return f"{features} and a constant for each unit, one model per action"
 
 
 def _effects(plan: "Plan") -> str:

@@ -17,7 +17,7 @@ from seqbatch.planning.limits import Limits, Sizes
 from seqbatch.planning.request import Request
 
 #: A grid that costs more than this times the tuned one's in the trials for tuning is not judged.
-CLOSE = 1.02
+CLOSE = 1.1
 #: How many grids show what the best one for each effect would cost.
 SCANNED = 5
 
@@ -35,11 +35,17 @@ def best_grids(
     found: dict[int, Sizes] = {}
     start = None
     for number in request.numbers:
+        if number > 1 and request.kind == "tuned" and request.all_by_chance(number):
+            # No grid loses more or less than another; equal batches are what a person expects.
+            found[number] = _equal(request.limits, number)
+            continue
         options = paper_grids(request, number)
         weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
             sizes, start = tuned(request, number, weigh, start)
+            # Where little can be learned, the search follows chance: equal batches are good there.
+            options.append(_equal(request.limits, number))
             # One more batch must never look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
@@ -84,6 +90,11 @@ def weighing(request: Request, number: int, start: tuple[float, float] | None) -
     least = np.min([request.tried(sizes) for sizes in scanned], axis=0)
     least = np.maximum(least, 1e-12 * least.max())
     return lambda regrets: float(weights @ (regrets / least))
+
+
+def _equal(limits: Limits, number: int) -> Sizes:
+    """Return equal batches, as far as the limits let them be."""
+    return limits.fit([limits.units * (place + 1) / number for place in range(number)])
 
 
 def _split(limits: Limits, sizes: Sizes) -> Sizes:

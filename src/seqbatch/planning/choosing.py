@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seqbatch.display import counted
+from seqbatch.display import counted, number
 from seqbatch.planning.assumed import percent
 from seqbatch.planning.request import Request
 from seqbatch.planning.rows import Row
 
+#: Where no grid earns enough, more batches must add at least this share of fully online's gain.
+WORTH = 0.01
 #: Where even fully online earns less than this share of the possible gain, more batches are not
 #: worth their trouble.
 LITTLE = 0.1
@@ -51,8 +53,8 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
         return Choice(
             batches=len(rows[0].sizes),
             reason="Little can be learned in time: even fully online earns only "
-            f"{percent(gained)} of what a perfect assignment would gain over a random one. The "
-            "fewest batches do.",
+            f"{percent(gained)} of what a perfect assignment would gain over a random one, "
+            f"{number(gained * request.possible, 3)} in all. The fewest batches do.",
             met=True,
         )
     enough = 1 - request.within
@@ -74,20 +76,32 @@ def _share(request: Request, row: Row, online: Row) -> float:
 
 
 def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
-    """Return the best row, and say that it is not enough."""
-    best = min(rows, key=lambda one: one.regret)
-    tried = [row.batches for row in rows]
-    span = f"up to {tried[-1]} batches" if len(tried) > 1 else counted(len(best.sizes), "batch")
-    advice = "More batches (max_batches) or looser limits may."
+    """Return the smallest number nearly as good as the best row, and say that it is not enough."""
+    shares = [_share(request, row, online) for row in rows]
+    most = max(shares)
+    place = next(place for place, share in enumerate(shares) if share >= most - WORTH)
+    one, tried = rows[place], [row.batches for row in rows]
+    span = f"up to {tried[-1]} batches" if len(tried) > 1 else counted(len(one.sizes), "batch")
+    earns = (
+        f"{counted(len(one.sizes), 'batch').capitalize()} earn{'s' * (len(one.sizes) == 1)} "
+        f"{percent(shares[place])}"
+    )
+    best = "the most" if shares[place] == most else f"nearly as much as the best, {percent(most)}"
     return Choice(
-        batches=len(best.sizes),
+        batches=len(one.sizes),
         reason=f"The rule is not met: no grid of {span} earns {percent(1 - request.within)} of "
-        "what fully online gains over a random assignment. "
-        f"{counted(len(best.sizes), 'batch').capitalize()} earn"
-        f"{'s' if len(best.sizes) == 1 else ''} the most, "
-        f"{percent(_share(request, best, online))}. {advice}",
+        f"what fully online gains over a random assignment. {earns}, {best}. {_advice(request)}",
         met=False,
     )
+
+
+def _advice(request: Request) -> str:
+    """Say what may earn more."""
+    if request.model.conduct.delay:
+        return "Fully online knows every outcome at once; here they come late."
+    if request.limits.waves is not None:
+        return "More and smaller waves may."
+    return "More batches (max_batches) or looser limits may."
 
 
 def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
@@ -99,9 +113,9 @@ def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
     reason = f"{counted(len(row.sizes), 'batch').capitalize()}, as asked for"
     if gain > 2 * online.error:
         reason += (
-            f": {percent(_share(request, row, online))} of what fully online gains over a random "
-            f"assignment, where {percent(enough)} "
-            f"{'is enough' if met else 'would be enough: the rule is not met'}"
+            f", earn{'s' * (len(row.sizes) == 1)} {percent(_share(request, row, online))} of what "
+            f"fully online gains over a random assignment; {percent(enough)} "
+            f"{'is enough' if met else 'would be enough, so that the rule is not met'}"
         )
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=met)
 

@@ -63,7 +63,7 @@ class Detection:
     lift_80, lift_90
         The lifts that are then found with 80 and 90% power, two-sided at 5%.
     effect
-        The lift that the looks are about: the assumed effect.
+        The lift that the looks are about.
     looks
         One after each batch that counts, unless the next adds next to nothing.
     counting, batches
@@ -86,14 +86,20 @@ class Detection:
         return self.looks[-2].obrien_fleming, self.looks[-2].pocock
 
 
-def detection(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> Detection:
-    """Return what batches of these sizes will detect."""
+def detection(
+    model: Model, sizes: Sequence[int], policy: LinearPolicy, *, lift: float | None = None
+) -> Detection:
+    """Return what batches of these sizes will detect.
+
+    Looks are about `lift`, or where there is none a lift as large as the middle effect.
+    """
+    lift = lift or model.middle
     shares = shares_of(model, sizes, policy)
     path = _path(model, shares)
     ends = list(accumulate(shares.sizes))
     places = _apart(shares.information)
     times = [shares.information[place] for place in places]
-    means = [model.effect / path[place] for place in places]
+    means = [lift / path[place] for place in places]
     brien, pocock = (
         list(accumulate(chances_to_stop(times, means, rule=rule)))
         for rule in ("obrien-fleming", "pocock")
@@ -113,7 +119,7 @@ def detection(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> Detec
         error=path[-1],
         lift_80=detectable_lift(path[-1], power=0.8),
         lift_90=detectable_lift(path[-1], power=0.9),
-        effect=model.effect,
+        effect=lift,
         looks=looks,
         counting=len(shares.sizes),
         batches=len(sizes),

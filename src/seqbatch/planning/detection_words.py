@@ -26,7 +26,8 @@ def describe_detection(found: Detection, *, asked: float | None, power: float) -
             f" The randomised share is the least that finds {number(asked, 3)} with "
             f"{percent(power)} power."
         )
-    return text + _counting(found) + _stopping(found)
+    what = ", as large as the effect assumed below" if asked is None else ""
+    return text + _counting(found) + _stopping(found, what)
 
 
 def _counting(found: Detection) -> str:
@@ -41,8 +42,11 @@ def _counting(found: Detection) -> str:
     )
 
 
-def _stopping(found: Detection) -> str:
-    """Say how likely it is to stop early, where there is a look before the last."""
+def _stopping(found: Detection, what: str) -> str:
+    """Say how likely it is to stop early, where there is a look before the last.
+
+    `what` says where the lift that is looked for comes from.
+    """
     if len(found.looks) < 2:
         return ""
     chances = " or ".join(
@@ -51,8 +55,8 @@ def _stopping(found: Detection) -> str:
     )
     looks = counted(len(found.looks) - 1, "look")
     return (
-        f" Where an action's lift is as large as the assumed effect, {number(found.effect, 3)}, "
-        f"{looks} before the last batch would find it with probability {chances}."
+        f" Where an action's lift is {number(found.effect, 3)}{what}, {looks} before the last "
+        f"batch would find it with probability {chances}."
     )
 
 

@@ -34,7 +34,7 @@ PARAMETERS, TIES, COMMON = 10, 14, 19
 #: A scenario has a stratum of trials for each of so many parts of the probability.
 LIKELY = 8
 #: Where rows are given: points for each parameter, and at most.
-POINTS_A_PARAMETER, MOST_POINTS = 8, 2_048
+POINTS_A_PARAMETER, MOST_POINTS = 16, 2_048
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,6 +89,11 @@ class Model:
     def effect(self) -> float:
         """The mean effect over the scenarios."""
         return self.mean([effect for effect, _ in self.scenarios])
+
+    @property
+    def middle(self) -> float:
+        """The middle effect: the guess that a law is around, the geometric mean of several."""
+        return math.exp(self.mean([math.log(effect) for effect, _ in self.scenarios]))
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean over the scenarios of one value for each."""

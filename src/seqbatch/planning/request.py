@@ -125,6 +125,11 @@ class Request:
         draws = self.draws.setdefault(purpose, Draws(SeedSequence(seed)))
         return self.model.ensemble(trials, seed=seed, draws=draws)
 
+    def all_by_chance(self, batches: int) -> bool:
+        """Say whether no batch of so many is assigned by what is known."""
+        informed = self.model.past is not None
+        return bool((self.model.conduct.blind(batches, informed=informed) >= 1).all())
+
     @property
     def promises(self) -> Promises:
         """What Theorem 1 says where contexts are arbitrary."""

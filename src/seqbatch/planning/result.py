@@ -125,7 +125,7 @@ class Plan:
         """
         if self.contexts == "adversarial" or self.seen or self.model.conduct.restricted:
             return None
-        return detection(self.model, self.grid.sizes, self.policy)
+        return detection(self.model, self.grid.sizes, self.policy, lift=self.request.detect)
 
     @cached_property
     def trade(self) -> Trade:

@@ -8,6 +8,7 @@ from seqbatch.display import Table
 from seqbatch.display import counted as counted
 from seqbatch.planning.assumed import assumptions, percent
 from seqbatch.planning.detection_words import describe_detection, detection_table
+from seqbatch.planning.trials.totals import ROUNDING
 
 if TYPE_CHECKING:
     from seqbatch.planning.result import Plan
@@ -87,7 +88,7 @@ def chosen(plan: "Plan") -> str:
     if plan.request.batches is not None:
         return "asked for"
     if plan.met is False:
-        return "the best of these; the rule is not met"
+        return "recommended; the rule is not met"
     return "the most here" if _most_here(plan) else "recommended"
 
 
@@ -160,8 +161,11 @@ def _batches(plan: "Plan") -> str:
     seen = [plan.seen + outcomes for outcomes in conduct.known(sizes)]
     for place, (size, known) in enumerate(zip(sizes, seen, strict=True), start=1):
         about = "about " if conduct.missing else ""
-        how = f"using {about}{counted(round(known), 'outcome')}" if known else "uniformly at random"
-        if known and conduct.chance:
+        if not known or conduct.chance == 1:
+            how = "uniformly at random"
+        else:
+            how = f"using {about}{counted(round(known), 'outcome')}"
+        if known and 0 < conduct.chance < 1:
             how += f", {percent(conduct.chance)} of it at random"
         share = f"({size / plan.units:.1%})"
         lines.append(f"  batch {place}: {size:>{width},} units {share}, {how}")
@@ -226,11 +230,18 @@ def _expectation(plan: "Plan") -> str:
             f" No method with these batches can expect a regret below {number(row.lower_bound)}."
         )
     elif row.lower_bound > 0:
-        text += " Nothing is known in time to do better: every method loses exactly that."
+        text += f" {_why_by_chance(plan)}: every method loses exactly that."
     near = plan.near_online(0.1)
     most = plan.rows[-1].batches
     takes = counted(near, "batch") if near else f"more than {most} batches"
     return f"{text} Coming within 10% of the fully online regret takes {takes}."
+
+
+def _why_by_chance(plan: "Plan") -> str:
+    """Say why every unit's action is drawn at random."""
+    if plan.model.conduct.chance == 1:
+        return "All units are randomised"
+    return "Nothing is known in time to do better"
 
 
 def _median(row: "Row") -> str:
@@ -246,7 +257,7 @@ def _policies(plan: "Plan") -> str:
     if not others:
         return ""
     if not any(one.excess or one.excess_error for one in others):
-        return "All policies are alike here: nothing is known in time to choose by."
+        return f"All policies are alike here. {_why_by_chance(plan)}."
     shown = ", ".join(f"{one.name} {_more(one)}" for one in others)
     text = f"Other policies on this grid, in the same trials, lose: {shown}."
     below = [one.name for one in others if one.regret < plan.row.lower_bound]
@@ -259,6 +270,11 @@ def _policies(plan: "Plan") -> str:
 
 
 def _detection(plan: "Plan") -> str:
+    if plan.model.conduct.restricted and not plan.seen:
+        return (
+            "What will be detected is not predicted: the formulas for the standard errors of lifts "
+            "take every unit to be eligible for every action, without capacities."
+        )
     if plan.detection is None:
         return ""
     request = plan.request
@@ -266,7 +282,8 @@ def _detection(plan: "Plan") -> str:
 
 
 def _more(one: "Candidate") -> str:
-    if not one.excess:
+    # What rounding leaves is no difference.
+    if abs(one.excess) <= ROUNDING * one.regret:
         return "as much"
     amount = with_error(abs(one.excess), one.excess_error)
     return f"{amount} {'less' if one.excess < 0 else 'more'}"

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqbatch.core.kernels.assembling import complete_roots
     from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
     from seqbatch.core.kernels.cells import copy_cells, split_cells
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
@@ -42,6 +43,7 @@ __all__ = [
     "best_shares",
     "choose_points",
     "choose_restricted_points",
+    "complete_roots",
     "copy_cells",
     "descend",
     "factorise",
@@ -67,6 +69,7 @@ __all__ = [
 ]
 
 FILES = (
+    "assembling",
     "batches",
     "cells",
     "online",

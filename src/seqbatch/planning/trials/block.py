@@ -20,7 +20,7 @@ import numpy as np
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws, wishart_factors
+from seqbatch.planning.trials.draws import Draws, wishart_diagonal, wishart_factors
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
 from seqbatch.planning.trials.running import Batch, Learned, run
 from seqbatch.planning.trials.starts import (
@@ -34,6 +34,8 @@ from seqbatch.planning.trials.starts import (
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
 POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
 ROWS, BY_CHANCE, ELIGIBLE = 15, 20, 40
+#: The sums of so many first batches are kept.
+FIRSTS_KEPT = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +115,25 @@ class BlockEnsemble:
         """Return how a batch chooses: by estimates, or by chance where there are none."""
         return self._by_chance if fit is None else self._choose(number, fit, min(own, self.points))
 
+    @cached_property
+    def _firsts(self) -> dict[Batch, Learned]:
+        return {}
+
     def learned(self, batch: Batch, choice: "_Choice") -> Learned:
-        """Return the sums of a batch's outcomes."""
+        """Return the sums of a batch's outcomes.
+
+        Those of the last uniform first batches are kept: a search tries many grids with each.
+        """
+        if batch.number or not choice.uniform:
+            return self._learned(batch, choice)
+        if batch not in self._firsts:
+            if len(self._firsts) == FIRSTS_KEPT:
+                del self._firsts[next(iter(self._firsts))]
+            self._firsts[batch] = self._learned(batch, choice)
+        return self._firsts[batch]
+
+    def _learned(self, batch: Batch, choice: "_Choice") -> Learned:
+        """Return the sums of a batch's outcomes, added up anew."""
         start = self._start(batch, choice)
         parts, apart = [], 0
         if batch.own:
@@ -180,9 +199,8 @@ class BlockEnsemble:
             gram = factors @ np.swapaxes(factors, -1, -2)
             moment = (gram @ self.theta[..., None])[..., 0]
             moment += self.noise[:, None, None] * (factors @ normals)[..., 0]
-            penalty = ratio[:, None, None, None] * np.eye(dim)
-            system = np.broadcast_to(gram + penalty, (trials, actions, dim, dim))
-            estimate = solve(system, moment)
+            system = np.broadcast_to(gram, (trials, actions, dim, dim))
+            estimate = solve(system, moment, ridge=ratio[:, None])
             regret[:, batch] = self._choose(batch, estimate if units else None).regret
         return regret
 
@@ -269,7 +287,8 @@ class BlockEnsemble:
         if dim > 1:
             cross = self.draws.normals(CROSS + apart, batch, (trials, actions, dim - 1, dim - 1))
             factors[..., 1:, 0] = cross[:, :cells, :, 0] * (count > 0)[..., None]
-            factors[..., 1:, 1:] = self._wisharts(batch, count - 1, apart=apart, last=last)
+            below, diagonal = self._wishart_normals(batch, cells, apart)
+            factors[..., 1:, 1:] = wishart_factors(below, diagonal, count - 1, last=last)
         return factors
 
     @property
@@ -317,21 +336,17 @@ class BlockEnsemble:
         trials, actions, dim = self.theta.shape
         size = inner.shape[2]
         # With fewer points than directions the decisive gram is singular, which Cholesky refuses;
-        # the columns beyond its rank are blanked again by `present`.
+        # the columns beyond its rank do not count.
         jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
-        present = (np.arange(size) < rank[..., None])[..., None, :]
-        root = np.linalg.cholesky(inner + jitter * np.eye(size)) * present
-        others = dim > size
-        factors = np.zeros((trials, actions, dim, size + (dim - 1) * others))
-        factors[..., :size] = self._along(frame[..., : size - 1], root)
-        if others:
-            shape = (trials, actions, dim - 1, dim - 1)
-            free = factors[..., 1:, :]
-            normals = self.draws.normals(CROSS, batch, shape)[..., :size] * present
-            wishart = self._wisharts(batch, count - size)
-            drawn = np.concatenate([normals, wishart], axis=-1)
-            axes = frame[:, None, :, : size - 1]
-            free += drawn - axes @ (np.swapaxes(axes, -1, -2) @ drawn)
+        root = np.linalg.cholesky(inner + jitter * np.eye(size))
+        if dim == size:
+            present = (np.arange(size) < rank[..., None])[..., None, :]
+            return self._along(frame[..., : size - 1], root * present)
+        cross = self.draws.normals(CROSS, batch, (trials, actions, dim - 1, dim - 1))
+        below, normals = self._wishart_normals(batch, actions)
+        diagonal = wishart_diagonal(normals, count - size)
+        factors = np.empty((trials, actions, dim, size + dim - 1))
+        kernels.complete_roots(frame, root, rank, cross, below, diagonal, factors)
         return factors
 
     def _along(self, axes: Floats, root: Floats) -> Floats:
@@ -339,15 +354,12 @@ class BlockEnsemble:
         features = axes[:, None] @ root[..., 1:, :]
         return np.concatenate([root[..., :1, :], features], axis=2)
 
-    def _wisharts(
-        self, batch: int, freedom: Floats, *, apart: int = 0, last: Floats | None = None
-    ) -> Floats:
-        """Return roots of the grams of so many normal vectors, as many as features long."""
+    def _wishart_normals(self, batch: int, cells: int, apart: int = 0) -> tuple[Floats, Floats]:
+        """Return normals that roots of Wisharts are made of: below the diagonal, and for it."""
         trials, actions, dim = self.theta.shape
-        cells = freedom.shape[1]
         below = self.draws.below(BELOW + apart, batch, (trials, actions, dim - 1, dim - 1))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))
-        return wishart_factors(below[:, :cells], diagonal[:, :cells, 1:], freedom, last=last)
+        return below[:, :cells], diagonal[:, :cells, 1:]
 
 
 def _root(gram: Floats) -> Floats:

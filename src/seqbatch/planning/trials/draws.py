@@ -21,8 +21,10 @@ from seqbatch.planning.trials.restrictions import masks
 #: The draws of so many first batches are kept; those of later ones are drawn again each time.
 #: Most grids that a search tries have no more batches, and memory stays bounded.
 KEPT = 8
-#: Beyond this many degrees of freedom a chi-square is a cubed normal (Wilson and Hilferty): to
-#: about a thousandth, as far out as 3.5 standard deviations.
+#: Beyond so many degrees of freedom a chi-square is a polynomial of a normal (Cornish and Fisher),
+#: to about a thousandth, as far out as 3.5 standard deviations.
+MANY_FREE = 30
+#: Up to this variance, quantiles of binomials are exact.
 MANY = 100
 
 
@@ -99,9 +101,11 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
 
     freedom = np.broadcast_to(freedom, normals.shape)
     # Entries without freedom are overwritten below; until then they must not divide by zero.
-    k = np.maximum(freedom, 1e-9)
-    result: Floats = k * (1 - 2 / (9 * k) + normals * np.sqrt(2 / (9 * k))) ** 3
-    few = (freedom > 0) & (freedom <= MANY)
+    k, square = np.maximum(freedom, 1e-9), normals**2
+    half = np.sqrt(k / 2)
+    result: Floats = k + normals * (2 * half + (square - 7) / (18 * half))
+    result += (square - 1) * (2 / 3) - ((6 * square + 14) * square - 32) / (405 * k)
+    few = (freedom > 0) & (freedom <= MANY_FREE)
     # Exact quantiles take far longer, so only those that need them get them.
     if few.any():
         result[few] = 2 * gammaincinv(freedom[few] / 2, ndtr(normals[few]))
@@ -185,11 +189,16 @@ def wishart_factors(
     last
         The last chi-square of the diagonal, where it is drawn elsewhere, shape (...).
     """
-    dim = diagonal.shape[-1]
-    left = freedom[..., None] - np.arange(dim)
-    factors = normals * (left > 0)[..., None, :]
-    places = np.arange(dim)
-    factors[..., places, places] = np.sqrt(chi_squares(diagonal, left))
+    places = np.arange(diagonal.shape[-1])
+    chis = wishart_diagonal(diagonal, freedom)
+    factors = normals * (chis > 0)[..., None, :]
+    factors[..., places, places] = chis
     if last is not None:
         factors[..., -1, -1] = np.sqrt(last)
     return factors
+
+
+def wishart_diagonal(normals: Floats, freedom: Floats) -> Floats:
+    """Return the diagonal of such a root; zeros at its end where vectors are fewer."""
+    left = freedom[..., None] - np.arange(normals.shape[-1])
+    return np.sqrt(chi_squares(normals, left))

@@ -43,6 +43,8 @@ class Rates:
     weight
         How much each trial counts, 1 on average: rare failures that carry the mean are drawn more
         often than they happen, and count less in return. Shape (trials,).
+    luck
+        The part of it that first batches have, of mean 1 over all trials; shape (trials,).
     uniform
         The regret of a unit whose action is drawn uniformly at random, shape (trials,).
     blind
@@ -57,6 +59,7 @@ class Rates:
     regret: Floats
     best: Floats
     weight: Floats
+    luck: Floats
     uniform: Floats
     blind: Floats
     gain: Floats | float | None
@@ -74,6 +77,7 @@ class Rates:
             lost=lost,
             best=best,
             weight=self.weight,
+            luck=self.luck,
             uniform=self.uniform,
             chance=np.full(number, chance),
             gain=None if self.gain is None else np.broadcast_to(self.gain, number),
@@ -91,22 +95,20 @@ class Rates:
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:
     """Return the solutions, shape (..., dim); nearly those of least norm where rank is missing."""
-    dim = gram.shape[-1]
     # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
     # keeps even a gram of zeros solvable.
-    size = np.trace(gram, axis1=-2, axis2=-1)[..., None] + 1e-300
-    matrices, places = gram.copy(), np.arange(dim)
-    matrices[..., places, places] += 1e-10 * size
-    return solve(matrices, moment)
+    return solve(gram, moment, ridge=1e-10 * (np.trace(gram, axis1=-2, axis2=-1) + 1e-300))
 
 
-def solve(matrices: Floats, vectors: Floats) -> Floats:
+def solve(matrices: Floats, vectors: Floats, *, ridge: Floats | float = 0.0) -> Floats:
     """Return the solutions of many systems with positive definite matrices.
 
-    Shapes (..., dim, dim) and (..., dim).
+    Shapes (..., dim, dim) and (..., dim); `ridge`, one number or shape (...), is added to the
+    matrices' diagonals.
     """
     solutions, dim = np.empty(vectors.shape), vectors.shape[-1]
     flat = np.ascontiguousarray(matrices).reshape(-1, dim, dim)
     wanted = np.ascontiguousarray(vectors).reshape(-1, dim)
-    kernels.solve_positive(flat, wanted, solutions.reshape(-1, dim))
+    added = np.broadcast_to(ridge, vectors.shape[:-1]).reshape(-1)
+    kernels.solve_positive(flat, added, wanted, solutions.reshape(-1, dim))
     return solutions

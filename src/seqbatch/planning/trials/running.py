@@ -94,7 +94,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
     blind = conduct.blind(len(sizes), informed=informed)
     by_chance = trials.decided(0, None, 0)
     regret, best = [], []
-    weight = np.broadcast_to(trials.weight, by_chance.regret.shape)
+    luck = np.ones_like(by_chance.regret)
     for number, (size, share) in enumerate(zip(sizes, blind, strict=True)):
         own = round(size * (1 - share) * conduct.returned)
         choice = by_chance if fit is None else trials.decided(number, fit, own)
@@ -105,15 +105,18 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
             left = sum(sizes[number + 1 :])
             batch = Batch(number=number, size=size, blind=share, own=own, later=left)
             late.append(trials.learned(batch, choice))
-            weight = weight * late[-1].weight
+            luck = luck * late[-1].weight
         if conduct.delay <= number < len(sizes) - 1:
             come = late.pop(0)
             known = Learned(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
+    # Its mean is known to be 1: a mean that chance moved would move every loss with it.
+    luck = luck / luck.mean()
     return Rates(
         regret=np.stack(regret, axis=1),
         best=np.stack(best, axis=1),
-        weight=weight,
+        weight=trials.weight * luck,
+        luck=luck,
         uniform=by_chance.regret,
         blind=blind,
         gain=trials.gain,

@@ -20,7 +20,7 @@ class Totals:
     ----------
     lost, best
         The regret, and how many units get their best action; shape (trials,).
-    weight, uniform
+    weight, luck, uniform
         See :class:`~seqbatch.planning.trials.greedy.Rates`.
     chance
         How many units chance alone assigns, in each stratum; shape (strata,).
@@ -33,6 +33,7 @@ class Totals:
     lost: Floats
     best: Floats
     weight: Floats
+    luck: Floats
     uniform: Floats
     chance: Floats
     gain: Floats | None
@@ -46,7 +47,7 @@ class Totals:
         weighted, known = self._beside_chance()
         mean = float(known.sum()) + float(weighted.mean())
         # Each scenario has its share of the trials, so that the differences between are no chance.
-        spread = weighted.std(axis=0, ddof=1)
+        spread = self._apart_from_luck(weighted, weighted.mean()).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / weighted.size)
         return mean, error if error > ROUNDING * abs(mean) else 0.0
 
@@ -59,8 +60,16 @@ class Totals:
     def errors_by_scenario(self) -> Floats:
         """Return the standard errors of what each scenario adds."""
         weighted, _ = self._beside_chance()
-        squares = (weighted.std(axis=0, ddof=1) / len(self.strata)) ** 2 / len(weighted)
+        spread = self._apart_from_luck(weighted, weighted.mean(axis=0)).std(axis=0, ddof=1)
+        squares = (spread / len(self.strata)) ** 2 / len(weighted)
         return np.sqrt(np.bincount(self.strata, weights=squares))
+
+    def _apart_from_luck(self, weighted: Floats, mean: Floats | float) -> Floats:
+        """Return what the trials add to the error of a mean.
+
+        A trial that counts more takes from what all others count, as the mean of the luck is 1.
+        """
+        return weighted - mean * self.luck.reshape(weighted.shape)
 
     def _beside_chance(self) -> tuple[Floats, Floats]:
         """Return what is lost beside chance, by trial and stratum, and what chance alone loses."""
@@ -99,5 +108,6 @@ def least(options: Sequence[Totals], picked: Sequence[int]) -> Totals:
         lost=np.stack([one.lost for one in options])[trial],
         best=np.stack([one.best for one in options])[trial],
         weight=np.stack([one.weight for one in options])[trial],
+        luck=np.stack([one.luck for one in options])[trial],
         chance=np.stack([one.chance for one in options])[own, np.arange(len(own))],
     )
