@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
@@ -151,25 +152,47 @@ def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
     >>> table_of([{"unit": "a", "age": 31}, {"unit": "b"}], what="units").to_pydict()
     {'unit': ['a', 'b'], 'age': [31, None]}
     """
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns, problems = [], []
-    for name in names:
+    columns, problems = {}, []
+    for name in names_of(rows):
         cells = [row.get(name) for row in rows]
-        reason = _unfit(name, cells)
-        if reason is None:
-            columns.append(_column(cells))
-        else:
+        # Mostly nothing is wrong, which the kinds tell without a look at every cell.
+        made = _column(cells) if "\0" not in name else None
+        if made is None and (reason := _unfit(name, cells)) is not None:
             problems.append((reason[0] + 1, name[:100], reason[1]))
+        else:
+            columns[name] = pa.array(cells) if made is None else made
     if problems:
         raise InvalidFileError(what, problems, "nothing was done")
-    return pa.table(columns, names=names)
+    return pa.table(columns)
 
 
-def _column(cells: list[Any]) -> pa.Array:
-    some = {type(cell) for cell in cells if cell is not None}
-    if some == {int, float}:
+def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the columns that rows have, in the order in which they come up.
+
+    >>> names_of([{"unit": "a"}, {"unit": "b", "age": 31}])
+    ['unit', 'age']
+    """
+    same = all(row.keys() == rows[0].keys() for row in rows)
+    return list(dict.fromkeys(name for row in (rows[:1] if same else rows) for name in row))
+
+
+def _column(cells: list[Any]) -> pa.Array | None:
+    """Return cells of one kind as a column; None where something may be wrong with them."""
+    kinds = set(map(type, cells)) - {type(None)}
+    numbers = kinds == {int, float}
+    if (len(kinds) > 1 and not numbers) or not kinds <= {str, int, float, bool}:
+        return None
+    if numbers:
+        if any(type(cell) is int and cell not in _WHOLE for cell in cells):
+            return None
         cells = [None if cell is None else float(cell) for cell in cells]
-    return pa.array(cells)
+    try:
+        made = pa.array(cells)
+    except (pa.ArrowException, OverflowError, UnicodeError):
+        return None
+    if pa.types.is_floating(made.type) and not pc.all(pc.is_finite(made)).as_py():
+        return None
+    return made
 
 
 def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller, caller
-from seqbatch.service.answering import awaited, call_of, changed, plain, sent, stepped
+from seqbatch.service.answering import as_json, awaited, call_of, changed, plain, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
     Upload,
     media_type,
+    names_of,
     pieces_of,
     read_json,
     sent_file,
@@ -32,7 +32,6 @@ from seqbatch.service.models import (
     OutcomesAnswer,
     OutcomesBody,
     Reason,
-    Row,
 )
 from seqbatch.service.problems import responses
 from seqbatch.storage.answers import Answer
@@ -43,8 +42,6 @@ from seqbatch.storage.tokens import Token
 router = APIRouter(prefix="/v1/campaigns", tags=["units"], dependencies=[Depends(caller)])
 
 Format = Literal["csv", "parquet", "arrow"]
-#: Rows that are made into a table in less time than another thread takes to begin.
-AT_ONCE = 20
 FILE = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -75,25 +72,16 @@ async def assign(
         options = {"partial": partial, "draw": draw}
         return await _assign_file(request, name, token, options, answer_format)
     body, hashed = await read_json(request, AssignmentsBody)
-    table = await _table(body.units, "units")
+    call = call_of(request, token, hashed)
 
-    def step(campaign: Campaign) -> dict[str, Any]:
-        result = campaign.assign(table, partial=body.partial, draw=body.draw)
-        return assigned(result, result.table)
+    def step(campaign: Campaign) -> Answer:
+        table = table_of(body.units, what="units")
+        return assigned(campaign.assign(table, partial=body.partial, draw=body.draw))
 
-    small = Small(
-        token=token, call=call_of(request, token, hashed), table=table, step=step,
-        joins=not (body.partial or body.draw),
-    )  # fmt: skip
+    joins = None if body.partial or body.draw else tuple(names_of(body.units))
+    small = Small(token=token, call=call, rows=body.units, step=step, joins=joins)
     groups: Groups = request.app.state.groups
     return sent(await awaited(groups.submit(name, small)))
-
-
-async def _table(rows: list[Row], what: str) -> pa.Table:
-    """Return rows as a table; many of them are made into one beside other calls."""
-    if len(rows) <= AT_ONCE:
-        return table_of(rows, what=what)
-    return await run_in_threadpool(table_of, rows, what=what)
 
 
 async def _assign_file(
@@ -147,13 +135,16 @@ async def record(
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
         async with spooled(request) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
-            step = _recording(file.upload, file_format=file.file_format, **options)
-            return sent(await run_in_threadpool(stepped, store, name, token, call, step))
+            reading = _recording(file.upload, file_format=file.file_format, **options)
+            return sent(await run_in_threadpool(stepped, store, name, token, call, reading))
     body, hashed = await read_json(request, OutcomesBody)
-    table = await _table(body.outcomes, "outcomes")
-    step = _recording(table, correct=body.correct, reason=body.reason, dry_run=body.dry_run)
+    options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
-    small = Small(token=token, call=call, table=table, step=step)
+
+    def step(campaign: Campaign) -> Answer:
+        return as_json(_recording(table_of(body.outcomes, what="outcomes"), **options)(campaign))
+
+    small = Small(token=token, call=call, rows=body.outcomes, step=step)
     groups: Groups = request.app.state.groups
     return sent(await awaited(groups.submit(name, small)))
 
