@@ -74,7 +74,8 @@ class Line:
         key = f"idempotency-key: {asked.key}\r\n" if asked.key else ""
         writer.write(
             f"POST {asked.path} HTTP/1.1\r\n{self._head}{key}content-type: application/json\r\n"
-            f"content-length: {len(asked.body)}\r\n\r\n".encode() + asked.body
+            f"content-length: {len(asked.body)}\r\n\r\n".encode()
+            + asked.body
         )
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         _, _, rest = head.partition(b"content-length:")

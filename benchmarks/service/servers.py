@@ -93,9 +93,7 @@ def _processor_time(process: int) -> float:
 def serve(store: str, workers: int) -> Served:
     """Run the service."""
     code = "from seqbatch.cli import main; main()"
-    return Served(
-        "-c", code, "serve", "--store", store, "--workers", str(workers), ready="/ready"
-    )
+    return Served("-c", code, "serve", "--store", store, "--workers", str(workers), ready="/ready")
 
 
 def serve_bare(store: str, workers: int) -> Served:

@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
 
@@ -161,8 +160,3 @@ async def bounded(request: Request, call: Callable[[], T]) -> T:
         raise ProblemError(
             503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
         ) from None
-
-
-async def awaited(future: "Future[T]") -> T:
-    """Wait for what another thread does; it is done even though the client goes away."""
-    return await asyncio.shield(asyncio.wrap_future(future))

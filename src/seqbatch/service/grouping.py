@@ -6,12 +6,13 @@ request is answered with its own rows. Where the group is refused, each of its r
 itself, as a part of the transaction that fails alone.
 """
 
+import asyncio
 import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -50,15 +51,15 @@ class Small:
     joins
         The columns of units that may be assigned together with others of the same; None for none.
     future
-        Gets the answer.
+        Gets the answer, in the loop of the call.
     """
 
     token: Token
     call: Call | None
     rows: Sequence[dict[str, Any]]
     step: Callable[[Campaign], Answer]
+    future: "asyncio.Future[Answer]"
     joins: tuple[str, ...] | None = None
-    future: "Future[Answer]" = field(default_factory=Future)
     made: Answer | Exception | None = None
 
     @property
@@ -79,14 +80,17 @@ class Groups:
         #: How many transactions there were, and how many calls they had.
         self.transactions = self.calls = 0
 
-    def submit(self, name: str, small: Small) -> "Future[Answer]":
-        """Put a call into its campaign's queue."""
+    async def answered(self, name: str, small: Small) -> Answer:
+        """Put a call into its campaign's queue; return what it is answered with.
+
+        It is made even though the client goes away.
+        """
         with self._lock:
             self._waiting[name].append(small)
             if name not in self._running:
                 self._running.add(name)
                 self._threads.submit(self._work_off, name)
-        return small.future
+        return await small.future
 
     def close(self) -> None:
         """Finish what is waiting."""
@@ -102,11 +106,11 @@ class Groups:
                     together.begin(name)
                     group = self._next(name)
                     _make(group, name, together, self._store)
-            except BaseException as error:
-                for small in group or self._next(name):
-                    small.future.set_exception(error)
-            else:
-                self._answer(group)
+            except Exception as error:
+                group = group or self._next(name)
+                for small in group:
+                    small.made = error
+            self._answer(group)
 
     def _rests(self, name: str) -> bool:
         """Let a queue rest where nobody waits in it."""
@@ -129,15 +133,23 @@ class Groups:
             return group
 
     def _answer(self, group: Sequence[Small]) -> None:
-        """Answer calls whose transaction is kept."""
+        """Answer calls whose transaction has ended: all at once, which wakes the loop once."""
         self.transactions += 1
         self.calls += len(group)
-        for small in group:
-            if isinstance(small.made, Answer):
-                small.future.set_result(small.made)
-            else:
-                assert small.made is not None
-                small.future.set_exception(small.made)
+        for loop, some in groupby(group, key=lambda small: small.future.get_loop()):
+            loop.call_soon_threadsafe(_deliver, list(some))
+
+
+def _deliver(group: Sequence[Small]) -> None:
+    for small in group:
+        # A client may have gone away.
+        if small.future.done():
+            continue
+        if isinstance(small.made, Answer):
+            small.future.set_result(small.made)
+        else:
+            assert small.made is not None
+            small.future.set_exception(small.made)
 
 
 def _make(group: Sequence[Small], name: str, together: Together, store: SQLStore) -> None:

@@ -1,5 +1,6 @@
 """Units get their actions, outcomes come in: a few as JSON, many as a file."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller, caller
-from seqbatch.service.answering import as_json, awaited, call_of, changed, plain, sent, stepped
+from seqbatch.service.answering import as_json, call_of, changed, plain, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
@@ -79,9 +80,16 @@ async def assign(
         return assigned(campaign.assign(table, partial=body.partial, draw=body.draw))
 
     joins = None if body.partial or body.draw else tuple(names_of(body.units))
-    small = Small(token=token, call=call, rows=body.units, step=step, joins=joins)
+    return await _together(
+        request, name, token=token, call=call, rows=body.units, step=step, joins=joins
+    )
+
+
+async def _together(request: Request, name: Name, **asked: Any) -> Response:
+    """Make a small call together with others that wait for the same campaign."""
     groups: Groups = request.app.state.groups
-    return sent(await awaited(groups.submit(name, small)))
+    future = asyncio.get_running_loop().create_future()
+    return sent(await groups.answered(name, Small(future=future, **asked)))
 
 
 async def _assign_file(
@@ -144,9 +152,7 @@ async def record(
     def step(campaign: Campaign) -> Answer:
         return as_json(_recording(table_of(body.outcomes, what="outcomes"), **options)(campaign))
 
-    small = Small(token=token, call=call, rows=body.outcomes, step=step)
-    groups: Groups = request.app.state.groups
-    return sent(await awaited(groups.submit(name, small)))
+    return await _together(request, name, token=token, call=call, rows=body.outcomes, step=step)
 
 
 def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[str, Any]]:
