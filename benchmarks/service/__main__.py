@@ -1,73 +1,163 @@
 """The service beside a bare route, on one PostgreSQL, in one run; writes docs/reliability.md.
 
 ``python -m benchmarks.service`` takes about three minutes; ``--seconds 2`` makes each part shorter,
-and ``--no-page`` leaves the page as it is.
+and ``--no-page`` leaves the page as it is. One wrong answer ends the run.
 """
 
 import argparse
-import json
 import os
+import platform
+import random
 import signal
 import threading
-import time
 from collections.abc import Iterator
-from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median
 
-import numpy as np
-import polars as pl
 import psycopg
 
-from benchmarks.service import bare
-from benchmarks.service.load import Asked, Load, loaded
+from benchmarks.service import bare, page
+from benchmarks.service.load import Load, loaded
 from benchmarks.service.servers import Served, database, serve, serve_bare
-from seqbatch.campaign import Campaign
-from seqbatch.storage import open_store, tokens
+from benchmarks.service.work import bare_calls, calls, examine, prepared
 
-WORKERS, CLIENTS, MANY_CLIENTS = 2, 32, 4
-UNITS = 10_000
-LEVELS = ("north", "south", "east", "west")
-ASSIGN = "/v1/campaigns/load/assignments"
-SPEC = {
-    "name": "load", "seed": 7, "actions": ["none", "mail", "call"], "randomised": 0.1,
-    "grid": {"sizes": [600, 50_000_000]}, "reward": {"column": "visit", "range": [0, 1]},
-    "features": {"numeric": {"age": "learn", "visits": "raw"}, "categorical": {"region": list(LEVELS)}},
-}  # fmt: skip
+WORKERS, CLIENTS, ROUNDS = 2, 32, 3
+#: Units of a large call, how many such calls there are, and how many clients make them.
+MANY, MANY_CALLS, MANY_CLIENTS = 10_000, 40, 4
+#: Every how many seconds a worker is killed.
+KILLED = 3.0
+TEXT = """\
+What `python -m benchmarks.service` last measured, on {machine}, Python {python}, PostgreSQL {postgres} with `fsync` on,
+{cores} cores for the database, {workers} workers and the clients together, all on loopback. The bare route has the same
+framework, the same server and as many workers, and writes one row in a transaction; it takes turns with the service,
+{rounds} times {seconds:g} seconds each, {clients} clients at a time.
 
+{table}
 
-def unit(number: int, prefix: str) -> dict[str, Any]:
-    """Return a unit with its features."""
-    return {
-        "unit": f"{prefix}-{number:09d}", "age": 18 + number % 70, "visits": number % 13,
-        "region": LEVELS[number % 4],
-    }  # fmt: skip
-
-
-def prepared(store_url: str) -> str:
-    """Make a campaign whose first wave is closed, so that a policy decides; return a token."""
-    store = open_store(store_url)
-    campaign = Campaign.create(SPEC, store=store)
-    units = pl.DataFrame([unit(number, "first") for number in range(600)])
-    campaign.assign(units)
-    visits = np.random.default_rng(1).integers(0, 2, 600)
-    campaign.record(units.select("unit", visit=pl.Series(visits)))
-    campaign.close()
-    secret, _ = tokens.create(store, "load", role="admin")
-    store.close()
-    return secret
+Every unit of the service was answered by the one event that assigned it and with the action that is kept, none twice,
+and `verify` found nothing: {units:,} units in {events:,} events before the kills, {all_units:,} in {all_events:,} after
+them. *Killed*: one of the two workers is killed (`kill -9`) every {killed:g} seconds, {kills} times in all; clients make
+the calls that got no answer again under the same key, {again} times.
+"""
 
 
-def bare_calls(prefix: str) -> Iterator[Asked]:
-    """Yield calls of the bare route."""
-    for number in count():
-        made = unit(number, prefix)
-        yield Asked("/units", json.dumps({"unit": made["unit"], "age": made["age"]}).encode())
+@dataclass
+class Measured:
+    """All loads of a run, by what was asked."""
+
+    bare: list[Load] = field(default_factory=list)
+    single: list[Load] = field(default_factory=list)
+    others: list[Load] = field(default_factory=list)
 
 
-def calls(prefix: str, size: int) -> Iterator[Asked]:
-    """Yield calls for so many units each."""
-    for number in count():
-        units = [unit(each, prefix) for each in range(number * size, (number + 1) * size)]
-        yield Asked(ASSIGN, json.dumps({"units": units}).encode(), f"{prefix}-{number}")
+def take_turns(bare_route: Served, service: Served, token: str, seconds: float) -> Measured:
+    """Ask the bare route and the service for one unit at a time, in turns; the first warms up."""
+    found = Measured()
+    for turn in range(ROUNDS + 1):
+        long = seconds if turn else min(seconds, 4.0)
+        asked = {"clients": CLIENTS, "seconds": long, "retry": False}
+        plain = loaded(bare_route.port, token, bare_calls(f"b{turn}"), **asked)
+        served = loaded(service.port, token, calls(f"s{turn}", 1), **asked)
+        (found.bare if turn else []).append(plain)
+        (found.single if turn else found.others).append(served)
+        print(f"turn {turn}: bare {plain.rate:,.0f}/s, service {served.rate:,.0f}/s", flush=True)
+    return found
+
+
+def many(service: Served, token: str, prefix: str, count: int, *, retry: bool) -> Load:
+    """Make large calls, which are put together before."""
+    made = list(islice(calls(prefix, MANY), count))
+    return loaded(service.port, token, iter(made), clients=MANY_CLIENTS, seconds=600, retry=retry)
+
+
+@contextmanager
+def killing(service: Served) -> Iterator[list[int]]:
+    """Kill a worker every few seconds; yield those that were killed."""
+    over, killed, draw = threading.Event(), list[int](), random.Random(16)
+
+    def kill() -> None:
+        while not over.wait(KILLED):
+            if workers := service.workers():
+                killed.append(draw.choice(workers))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+def table(found: Measured, large: Load, killed: Load, killed_large: Load) -> str:
+    """Return what was measured."""
+    rows = ["| | calls a second | half of them within | 99% within |", "|---|---:|---:|---:|"]
+
+    def add(what: str, loads: list[Load], *, units: int = 0) -> tuple[float, float]:
+        rate = median(load.rate for load in loads)
+        half, most = (median(load.percentile(share) for load in loads) for share in (50, 99))
+        shown = f"{rate:.1f} ({rate * units:,.0f} units)" if units else f"{rate:,.0f}"
+        rows.append(f"| {what} | {shown} | {half:,.0f} ms | {most:,.0f} ms |")
+        return rate, most
+
+    rate, most = add("bare route, one row", found.bare)
+    own_rate, own_most = add("service, one unit", found.single)
+    rows.append(f"| *service over bare* | {own_rate / rate:.2f} | | {own_most / most:.2f} |")
+    add(f"service, {MANY:,} units", [large], units=MANY)
+    add("service, one unit, killed", [killed])
+    add(f"service, {MANY:,} units, killed", [killed_large], units=MANY)
+    return "\n".join(rows)
+
+
+def measure(seconds: float) -> str:
+    """Run everything; return the section."""
+    with database() as url:
+        token = prepared(url)
+        with psycopg.connect(url) as connection:
+            connection.execute(bare.TABLE)
+            postgres = connection.info.server_version
+        bare_route, service = serve_bare(url, WORKERS), serve(url, WORKERS)
+        try:
+            found = take_turns(bare_route, service, token, seconds)
+            large = many(service, token, "m", MANY_CALLS, retry=False)
+            every = [*found.single, *found.others, large]
+            units, events = examine(url, every)
+            print(f"{large.rate * MANY:,.0f} units/s in large calls; sound", flush=True)
+            with killing(service) as kills:
+                killed = loaded(
+                    service.port, token, calls("k", 1), clients=CLIENTS,
+                    seconds=2 * seconds, retry=True,
+                )  # fmt: skip
+                killed_large = many(service, token, "km", MANY_CALLS, retry=True)
+            all_units, all_events = examine(url, [*every, killed, killed_large])
+        finally:
+            ended = [server.end() for server in (bare_route, service)]
+        if ended[1]:
+            raise AssertionError(f"the service ended with status {ended[1]}")
+        return TEXT.format(
+            machine=f"{platform.system()} {platform.machine()}", python=platform.python_version(),
+            postgres=f"{postgres // 10_000}.{postgres % 10_000}", cores=os.cpu_count(),
+            workers=WORKERS, rounds=ROUNDS, seconds=seconds, clients=CLIENTS,
+            table=table(found, large, killed, killed_large), units=units, events=events,
+            all_units=all_units, all_events=all_events, killed=KILLED, kills=len(kills),
+            again=f"{killed.again + killed_large.again:,}",
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each part")
+    parser.add_argument("--no-page", action="store_true", help="leave the page as it is")
+    asked = parser.parse_args()
+    text = measure(asked.seconds)
+    print(f"\n{text}")
+    if not asked.no_page:
+        page.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -139,10 +139,10 @@ def _begun(answer: Answer) -> Iterator[bytes]:
     yield from answer.pieces
 
 
-async def bounded(request: Request, call: Callable[[], T]) -> T:
-    """Run what may take long in a thread: few at once, and no longer than allowed.
+async def placed(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long in a thread: few at once, others are asked to come again.
 
-    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    It keeps its place until it ends, even though the client goes away.
     """
     places: asyncio.Semaphore = request.app.state.places
     if places.locked():
@@ -153,9 +153,17 @@ async def bounded(request: Request, call: Callable[[], T]) -> T:
     await places.acquire()
     running = asyncio.ensure_future(run_in_threadpool(call))
     running.add_done_callback(lambda _done: places.release())
+    return await asyncio.shield(running)
+
+
+async def bounded(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long, and wait no longer than allowed.
+
+    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    """
     seconds = request.app.state.settings.seconds
     try:
-        return await asyncio.wait_for(asyncio.shield(running), seconds)
+        return await asyncio.wait_for(placed(request, call), seconds)
     except TimeoutError:
         raise ProblemError(
             503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."

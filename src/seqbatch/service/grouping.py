@@ -23,6 +23,7 @@ from seqbatch.campaign import Assigned, Campaign
 from seqbatch.errors import StoreError
 from seqbatch.service.answering import again
 from seqbatch.service.bodies import JSON, table_of
+from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers
 from seqbatch.storage.answers import Answer, Call
@@ -71,14 +72,13 @@ class Small:
 class Groups:
     """The queues of all campaigns, each worked off by one thread at a time."""
 
-    def __init__(self, store: SQLStore, *, threads: int = 8) -> None:
+    def __init__(self, store: SQLStore, metrics: Metrics, *, threads: int = 8) -> None:
         self._store = store
+        self._metrics = metrics
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[Small]] = defaultdict(deque)
         self._running: set[str] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
-        #: How many transactions there were, and how many calls they had.
-        self.transactions = self.calls = 0
 
     async def answered(self, name: str, small: Small) -> Answer:
         """Put a call into its campaign's queue; return what it is answered with.
@@ -134,8 +134,8 @@ class Groups:
 
     def _answer(self, group: Sequence[Small]) -> None:
         """Answer calls whose transaction has ended: all at once, which wakes the loop once."""
-        self.transactions += 1
-        self.calls += len(group)
+        self._metrics.add("group_transactions_total", 1)
+        self._metrics.add("group_calls_total", len(group))
         for loop, some in groupby(group, key=lambda small: small.future.get_loop()):
             loop.call_soon_threadsafe(_deliver, list(some))
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller, caller
-from seqbatch.service.answering import as_json, call_of, changed, plain, sent, stepped
+from seqbatch.service.answering import as_json, call_of, changed, placed, plain, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
@@ -23,6 +22,7 @@ from seqbatch.service.bodies import (
     sent_file,
     spooled,
     table_of,
+    watched,
 )
 from seqbatch.service.describing import reads
 from seqbatch.service.grouping import Groups, Small, assigned
@@ -99,13 +99,16 @@ async def _assign_file(
     async with spooled(request) as body:
         made = wanted or body.file_format
         call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
+        report = watched(request.app.state.settings)
 
         def change(base: Together) -> Answer:
             campaign = Campaign(base, name, who=token.name)
-            result = campaign.assign(body.upload, file_format=body.file_format, out=out, **options)
+            result = campaign.assign(
+                body.upload, file_format=body.file_format, out=out, report=report, **options
+            )
             return Answer(status=200, headers=_headers(result, made), pieces=_content(out))
 
-        answer = await run_in_threadpool(changed, store, call, change)
+        answer = await placed(request, lambda: changed(store, call, change))
         return sent_file(out, answer.headers) if out.exists() else sent(answer)
 
 
@@ -143,8 +146,11 @@ async def record(
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
         async with spooled(request) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
-            reading = _recording(file.upload, file_format=file.file_format, **options)
-            return sent(await run_in_threadpool(stepped, store, name, token, call, reading))
+            report = watched(request.app.state.settings)
+            reading = _recording(
+                file.upload, file_format=file.file_format, report=report, **options
+            )
+            return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
     body, hashed = await read_json(request, OutcomesBody)
     options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
