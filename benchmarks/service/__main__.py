@@ -20,7 +20,7 @@ import psycopg
 
 from benchmarks.service import bare, page
 from benchmarks.service.load import Load, loaded
-from benchmarks.service.servers import Served, database, serve, serve_bare
+from benchmarks.service.servers import Served, age, database, serve, serve_bare
 from benchmarks.service.work import bare_calls, calls, examine, prepared
 
 WORKERS, CLIENTS, ROUNDS = 2, 32, 3
@@ -38,9 +38,9 @@ framework, the same server and as many workers, and writes one row in a transact
 
 Every unit of the service was answered by the one event that assigned it and with the action that is kept, none twice,
 and `verify` found nothing: {units:,} units in {events:,} events before the kills, {all_units:,} in {all_events:,} after
-them. *Killed*: one of the two workers is killed (`kill -9`) every {killed:g} seconds, {kills} times in all; clients make
-the calls that got no answer again under the same key, {again} times.
-"""
+them. *Killed*: a worker that has run for {killed:g} seconds is killed (`kill -9`) every {killed:g} seconds, {kills} times
+in all; clients make the calls that got no answer again under the same key, {again} times.
+"""  # noqa: E501
 
 
 @dataclass
@@ -57,19 +57,18 @@ def take_turns(bare_route: Served, service: Served, token: str, seconds: float) 
     found = Measured()
     for turn in range(ROUNDS + 1):
         long = seconds if turn else min(seconds, 4.0)
-        asked = {"clients": CLIENTS, "seconds": long, "retry": False}
-        plain = loaded(bare_route.port, token, bare_calls(f"b{turn}"), **asked)
-        served = loaded(service.port, token, calls(f"s{turn}", 1), **asked)
+        plain = loaded(bare_route.port, token, bare_calls(f"b{turn}"), CLIENTS, seconds=long)
+        served = loaded(service.port, token, calls(f"s{turn}", 1), CLIENTS, seconds=long)
         (found.bare if turn else []).append(plain)
         (found.single if turn else found.others).append(served)
         print(f"turn {turn}: bare {plain.rate:,.0f}/s, service {served.rate:,.0f}/s", flush=True)
     return found
 
 
-def many(service: Served, token: str, prefix: str, count: int, *, retry: bool) -> Load:
-    """Make large calls, which are put together before."""
-    made = list(islice(calls(prefix, MANY), count))
-    return loaded(service.port, token, iter(made), clients=MANY_CLIENTS, seconds=600, retry=retry)
+def many(service: Served, token: str, prefix: str, *, retry: bool = False) -> Load:
+    """Make large calls, which are put together before, for a minute at most."""
+    made = list(islice(calls(prefix, MANY), MANY_CALLS))
+    return loaded(service.port, token, iter(made), MANY_CLIENTS, seconds=60, retry=retry)
 
 
 @contextmanager
@@ -79,8 +78,9 @@ def killing(service: Served) -> Iterator[list[int]]:
 
     def kill() -> None:
         while not over.wait(KILLED):
-            if workers := service.workers():
-                killed.append(draw.choice(workers))
+            # A worker that is still starting would die before it has done anything.
+            if ready := [worker for worker in service.workers() if age(worker) > KILLED]:
+                killed.append(draw.choice(ready))
                 os.kill(killed[-1], signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
@@ -122,16 +122,15 @@ def measure(seconds: float) -> str:
         bare_route, service = serve_bare(url, WORKERS), serve(url, WORKERS)
         try:
             found = take_turns(bare_route, service, token, seconds)
-            large = many(service, token, "m", MANY_CALLS, retry=False)
+            large = many(service, token, "m")
             every = [*found.single, *found.others, large]
             units, events = examine(url, every)
             print(f"{large.rate * MANY:,.0f} units/s in large calls; sound", flush=True)
             with killing(service) as kills:
                 killed = loaded(
-                    service.port, token, calls("k", 1), clients=CLIENTS,
-                    seconds=2 * seconds, retry=True,
-                )  # fmt: skip
-                killed_large = many(service, token, "km", MANY_CALLS, retry=True)
+                    service.port, token, calls("k", 1), CLIENTS, seconds=2 * seconds, retry=True
+                )
+                killed_large = many(service, token, "km", retry=True)
             all_units, all_events = examine(url, [*every, killed, killed_large])
         finally:
             ended = [server.end() for server in (bare_route, service)]

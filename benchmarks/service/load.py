@@ -92,7 +92,13 @@ class Line:
 
 
 def loaded(
-    port: int, token: str, calls: Iterator[Asked], *, clients: int, seconds: float, retry: bool
+    port: int,
+    token: str,
+    calls: Iterator[Asked],
+    clients: int,
+    *,
+    seconds: float,
+    retry: bool = False,
 ) -> Load:
     """Make calls for some seconds, or until there are no more; each client one at a time."""
     load = Load()

@@ -29,7 +29,7 @@ def database() -> Iterator[str]:
         warnings.simplefilter("ignore")
         import pgserver
 
-        server = pgserver.get_server(folder / "data", cleanup_mode="stop")
+        server = pgserver.postgres_server.get_server(folder / "data", cleanup_mode="stop")
     try:
         yield server.get_uri()
     finally:
@@ -67,10 +67,6 @@ class Served:
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         return [int(child) for child in children if _answers(int(child))]
 
-    def processor_time(self) -> float:
-        """Return the seconds of processor time that the workers have taken so far."""
-        return sum(_processor_time(worker) for worker in self.workers())
-
     def end(self) -> int:
         """Ask it to stop; return the status that it ends with."""
         self.process.send_signal(signal.SIGTERM)
@@ -85,9 +81,13 @@ def _answers(process: int) -> bool:
     return b"resource_tracker" not in words and b"spawn_main" in words
 
 
-def _processor_time(process: int) -> float:
-    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+def age(process: int) -> float:
+    """Return for how many seconds a process has run; 0 where it is gone."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(words[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def serve(store: str, workers: int) -> Served:

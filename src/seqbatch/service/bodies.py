@@ -197,8 +197,8 @@ def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
     names = names_of(rows)
     # Rows that each have columns of their own would make a table of a billion empty cells.
     if len(names) * len(rows) > max(CELLS, MOST_COLUMNS):
-        reason = f"all rows together must have at most {CELLS // len(rows):,} columns"
-        raise InvalidFileError(what, [(0, "", f"{reason}; received {len(names):,}")], NOTHING)
+        rule = f"all rows together must have at most {CELLS // len(rows):,} columns"
+        raise InvalidFileError(what, [(0, "", f"{rule}; received {len(names):,}")], NOTHING)
     for name in names:
         cells = [row.get(name) for row in rows]
         # Mostly nothing is wrong, which the kinds tell without a look at every cell.

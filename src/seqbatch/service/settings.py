@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from seqbatch.errors import InvalidArgumentError
 
@@ -58,7 +58,7 @@ class Settings:
         >>> Settings().changed(["rate=50", "file_rows=2_000_000"]).file_rows
         2000000
         """
-        kinds = {field.name: type(field.default) for field in fields(self)}
+        kinds = {name: type(value) for name, value in vars(Settings()).items()}
         values = {}
         for word in words:
             name, _, value = word.partition("=")
