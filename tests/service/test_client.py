@@ -1,6 +1,7 @@
 """The clients: a whole campaign, frames in and out, errors, and calls that are made again."""
 
 import asyncio
+import inspect
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 import seqbatch
-from seqbatch.client import ServiceError
+from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign, ServiceError
 from seqbatch.errors import CampaignStateError, InvalidSpecError, UnknownCampaignError
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
@@ -129,3 +130,19 @@ def test_a_call_whose_answer_is_lost_is_made_again_and_once(service):
     assert len(set(dropped)) == 1
     # Asked anew, it would find all units assigned already, and have no event.
     assert found.event == 2
+
+
+def test_both_clients_have_the_same_methods():
+    for one, other in (
+        (seqbatch.Client, seqbatch.AsyncClient),
+        (RemoteCampaign, AsyncRemoteCampaign),
+    ):
+        assert _signatures(one) == _signatures(other)
+
+
+def _signatures(kind):
+    return {
+        name: str(inspect.signature(method)).replace("Async", "")
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }

@@ -20,7 +20,9 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
-    limits = {"json_bytes": 200_000, "file_bytes": 1_000_000, "body_seconds": 1.0}
+    limits = {
+        "json_bytes": 200_000, "file_bytes": 1_000_000, "file_rows": 50_000, "body_seconds": 1.0,
+    }  # fmt: skip
     with running(folder / "campaigns.db", **limits) as made:
         made.campaign()
         yield made
@@ -56,6 +58,17 @@ BODIES = {
     "many columns": rows(**{f"c{n}": 1 for n in range(20_001)}),
     "texts among numbers": json.dumps({"units": [UNITS[0], {"unit": "b", "age": "x"}]}).encode(),
     "a path for units": b'{"units": "/etc/passwd"}',
+    "columns of each row's own": json.dumps(
+        {"units": [{f"{row}-{n}": 1 for n in range(3)} for row in range(3_000)]}
+    ).encode(),
+    "the same key twice": b'{"units": [{"unit": "a", "age": 1}], "units": []}',
+    "a number as long as a book": b'{"units": [{"unit": "a", "age": 1e' + b"9" * 5_000 + b"}]}",
+    "a byte order mark": b'\xef\xbb\xbf{"units": [{"unit": "a", "age": 1}]}',
+    "a comment": b'{"units": [{"unit": "a", "age": 1}] /* all of them */}',
+    "a list of lists": b'{"units": [["a", 1]]}',
+    "true for a number": rows(age=True, unit=True),
+    "an id of a billion dollars": rows(unit="a" * 1_001),
+    "a formula for a number": rows(age="=1+1"),
     "draw and partial": b'{"units": [{"unit": "a", "age": 1}], "partial": true, "draw": true}',
 }
 
@@ -75,9 +88,25 @@ def bomb():
     return file.getvalue()
 
 
+def many():
+    file = io.BytesIO()
+    pl.DataFrame({"unit": pl.arange(0, 100_001, eager=True), "age": 1}).write_parquet(file)
+    return file.getvalue()
+
+
+ARROW = "application/vnd.apache.arrow.stream"
 FILES = {
     "too long": (b"unit,age\n" + b"a,1\n" * 300_000, "text/csv", 413),
     "a Parquet bomb": (bomb(), "application/vnd.apache.parquet", 422),
+    "more rows than are read": (many(), "application/vnd.apache.parquet", 413),
+    "more lines than are read": (b"unit,age\n" + b"a,1\n" * 60_000, "text/csv", 413),
+    "a column twice": (b"unit,age,age\na,1,2\n", "text/csv", 422),
+    "quotes that never end": (b'unit,age\n"a,1\n' + b"x" * 90_000, "text/csv", 422),
+    "gzip": (gzip.compress(b"unit,age\na,1\n"), "text/csv", 422),
+    "another encoding": ("unit,age\na\u0000,1\n".encode("utf-32"), "text/csv", 422),
+    "half a Parquet": (bomb()[:-20], "application/vnd.apache.parquet", 422),
+    "Parquet for Arrow": (bomb(), "application/vnd.apache.arrow.stream", 422),
+    "a stream of nothing": (b"\xff\xff\xff\xff\xff\xff\xff\x7f", ARROW, 422),
     "no Parquet": (b"PAR1 nothing PAR1", "application/vnd.apache.parquet", 422),
     "no Arrow": (b"ARROW1\0\0nothing", "application/vnd.apache.arrow.file", 422),
     "nothing": (b"", "text/csv", 422),
@@ -152,6 +181,29 @@ def test_a_body_that_never_ends_is_let_go(service):
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(head.encode())
         assert b" 408 " in connection.recv(200)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "x: " + "y" * 100_000, "content-length: -1", "content-length: 5\r\ncontent-length: 6",
+        "content-length: 5\r\ntransfer-encoding: chunked", "transfer-encoding: gzip",
+        "content-type: application/json\r\n x: folded", "a b: c", "host: a\r\nhost: b", "x: \x01",
+        "authorization: Bearer \xff\xfe", "idempotency-key: \x7f", "expect: 200-maybe",
+    ],
+    ids=lambda head: ascii(head[:40]),
+)  # fmt: skip
+def test_hostile_headers(service, head):
+    host, port = service.url.removeprefix("http://").split(":")
+    call = (
+        f"POST {ASSIGN} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        f"connection: close\r\n{head}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(call.encode("latin-1"))
+        status = int(connection.recv(200).split()[1])
+    assert 400 <= status < 500
+    assert service.get("/health").status_code == 200
 
 
 def test_no_answer_names_the_store(service):

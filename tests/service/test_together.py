@@ -43,6 +43,21 @@ def test_many_clients_get_each_unit_its_one_action(service):
     assert campaign.verify().sound
 
 
+def test_odd_ids_and_kinds_get_their_own_rows(service):
+    service.campaign(grid={"sizes": [200, 200]})
+    odd = ["a\u2028b", 'q"\\', "line\nbreak", "\x85", "é", "e\u0301", "😀", "null", "\x1f"]
+    calls = [{"unit": name, "age": 1} for name in odd]
+    # Numbers for ids, and numbers of other kinds: each as if it had come alone.
+    calls += [{"unit": 7, "age": 2}, {"unit": "8", "age": 2.5}, {"age": 3, "unit": "9"}]
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda unit: service.post(ASSIGN, {"units": [unit]}), calls * 3))
+    assert {answer.status_code for answer in found} == {200}
+    for unit, answer in zip(calls * 3, found, strict=True):
+        [row] = answer.json()["assignments"]
+        assert row["unit"] == str(unit["unit"])
+    assert Campaign(service.store, "spring").verify().sound
+
+
 def test_where_the_wave_has_room_for_some_they_get_in(service):
     service.campaign(grid={"sizes": [10, 10]})
     with ThreadPoolExecutor(16) as threads:

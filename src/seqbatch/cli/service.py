@@ -3,6 +3,7 @@
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,8 +27,11 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8000,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes; several want a PostgreSQL store.")
+        int, typer.Option(min=1, max=64, help="Processes; several need a PostgreSQL store.")
     ] = 1,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="A limit, such as rate=50; repeat for several.")
+    ] = None,
 ) -> None:
     """Serve campaigns and plans over HTTP.
 
@@ -36,28 +40,48 @@ def serve(
     with kindly(extra="service"):
         import uvicorn
 
+        from seqbatch.service import Settings
         from seqbatch.service import app as service
-        from seqbatch.storage import open_store, tokens
 
-        base = open_store(store)
+        settings = Settings().changed(limit or [])
+        _look(store, workers)
+        with TemporaryDirectory(prefix="seqbatch-counts-") as counts:
+            # Workers are processes of their own, and are told by the environment.
+            os.environ[service.STORE] = store
+            os.environ[service.SETTINGS] = settings.as_text()
+            os.environ[service.COUNTS] = counts
+            uvicorn.run(
+                "seqbatch.service.app:from_environment",
+                factory=True,
+                host=host,
+                port=port,
+                workers=workers,
+                server_header=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=60,
+                log_level="warning",
+            )
+
+
+def _look(store: str, workers: int) -> None:
+    """Refuse a store that cannot be served; say how to make a token where there is none."""
+    from seqbatch.storage import open_store, tokens
+
+    base = open_store(store)
+    try:
+        if workers > 1 and base.files:
+            raise InvalidArgumentError(
+                "workers", "1 with an SQLite store", workers,
+                "An SQLite file takes one change at a time, whoever makes it: more processes would "
+                "wait for each other. Use a PostgreSQL store for several.",
+            )  # fmt: skip
         known = any(t.state(datetime.now(UTC)) == "active" for t in tokens.listed(base))
+    finally:
         base.close()
-        if not known:
-            say("Nobody can call it yet. Make a token with:", to_errors=True)
-            words = ("create", "YOUR-NAME", "--role", "admin")
-            say(f"  {command(*words, store=store, group='token')}", to_errors=True)
-        os.environ[service.STORE] = store
-        uvicorn.run(
-            "seqbatch.service.app:from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            server_header=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=60,
-            log_level="warning",
-        )
+    if not known:
+        say("Nobody can call it yet. Make a token with:", to_errors=True)
+        words = ("create", "YOUR-NAME", "--role", "admin")
+        say(f"  {command(*words, store=store, group='token')}", to_errors=True)
 
 
 @app.command()

@@ -102,6 +102,7 @@ async def caller(
             "'Authorization: Bearer sqb_...'. Make one with: seqbatch token create",
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
+    request.app.state.rate.require(token.id)
     needed = NEEDED[request.method, request.scope["route"].path]
     if needed is not None and ROLES.index(token.role) < ROLES.index(needed):
         raise ProblemError(

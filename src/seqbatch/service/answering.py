@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
 
@@ -140,10 +139,10 @@ def _begun(answer: Answer) -> Iterator[bytes]:
     yield from answer.pieces
 
 
-async def bounded(request: Request, call: Callable[[], T]) -> T:
-    """Run what may take long in a thread: few at once, and no longer than allowed.
+async def placed(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long in a thread: few at once, others are asked to come again.
 
-    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    It keeps its place until it ends, even though the client goes away.
     """
     places: asyncio.Semaphore = request.app.state.places
     if places.locked():
@@ -154,15 +153,18 @@ async def bounded(request: Request, call: Callable[[], T]) -> T:
     await places.acquire()
     running = asyncio.ensure_future(run_in_threadpool(call))
     running.add_done_callback(lambda _done: places.release())
+    return await asyncio.shield(running)
+
+
+async def bounded(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long, and wait no longer than allowed.
+
+    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    """
     seconds = request.app.state.settings.seconds
     try:
-        return await asyncio.wait_for(asyncio.shield(running), seconds)
+        return await asyncio.wait_for(placed(request, call), seconds)
     except TimeoutError:
         raise ProblemError(
             503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
         ) from None
-
-
-async def awaited(future: "Future[T]") -> T:
-    """Wait for what another thread does; it is done even though the client goes away."""
-    return await asyncio.shield(asyncio.wrap_future(future))

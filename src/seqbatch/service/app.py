@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,14 +19,18 @@ from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import Problem
+from seqbatch.service.rate import Rate
 from seqbatch.service.routes import campaigns, operations, planning, units, views
 from seqbatch.service.settings import Settings
 from seqbatch.storage import answers, open_store
 from seqbatch.storage.stores import SQLStore
 
-#: The store of a worker, which is a process of its own.
+#: The store of a worker, which is a process of its own; its settings, and where counts are kept.
 STORE = "SEQBATCH_SERVICE_STORE"
-FORGETTING = 3600.0
+SETTINGS = "SEQBATCH_SERVICE_SETTINGS"
+COUNTS = "SEQBATCH_SERVICE_COUNTS"
+#: Every how many seconds old answers are dropped, and counts are kept for other workers.
+FORGETTING, KEEPING = 3600.0, 1.0
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -33,7 +39,9 @@ HEADERS = {
 }
 
 
-def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
+def make_app(
+    store: SQLStore, settings: Settings | None = None, *, counts: Path | None = None
+) -> FastAPI:
     """Return the service of a store.
 
     Parameters
@@ -42,6 +50,8 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
         Where campaigns, tokens and answers are kept.
     settings
         The limits.
+    counts
+        A folder in which several workers put their counts together; None for a single one.
     """
     settings = settings or Settings()
     app = FastAPI(
@@ -52,10 +62,12 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
     app.state.store = store
     app.state.settings = settings
     app.state.access = access.Access(store, settings.token_seconds)
-    app.state.groups = Groups(store)
-    app.state.metrics = Metrics()
+    app.state.rate = Rate(settings.rate, settings.burst)
+    app.state.metrics = Metrics(counts)
+    app.state.groups = Groups(store, app.state.metrics)
     app.state.places = asyncio.Semaphore(settings.at_once)
-    for part in (operations, planning, campaigns, units, views):
+    # The routes that are asked most come first: they are looked for in this order.
+    for part in (units, operations, campaigns, views, planning):
         app.include_router(part.router)
     problems.handle(app, store.label)
     app.add_middleware(Carried, metrics=app.state.metrics)
@@ -65,25 +77,34 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
 
 def from_environment() -> FastAPI:
     """Return the service of a worker."""
-    return make_app(open_store(os.environ[STORE], create=False))
+    return make_app(
+        open_store(os.environ[STORE], create=False),
+        Settings.of_text(os.environ[SETTINGS]),
+        counts=Path(os.environ[COUNTS]),
+    )
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    forgetting = asyncio.create_task(_forget(app.state.store))
+    tasks = [
+        asyncio.create_task(_again_and_again(FORGETTING, partial(answers.forget, app.state.store))),
+        asyncio.create_task(_again_and_again(KEEPING, app.state.metrics.keep)),
+    ]
     yield
-    forgetting.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await forgetting
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
     # What waits is finished; what is in the middle of a transaction ends it.
     await run_in_threadpool(app.state.groups.close)
+    await run_in_threadpool(app.state.metrics.keep)
 
 
-async def _forget(store: SQLStore) -> None:
+async def _again_and_again(seconds: float, call: Callable[[], object]) -> None:
     while True:
         with contextlib.suppress(Exception):
-            await run_in_threadpool(answers.forget, store)
-        await asyncio.sleep(FORGETTING)
+            await run_in_threadpool(call)
+        await asyncio.sleep(seconds)
 
 
 def _describe(app: FastAPI) -> None:

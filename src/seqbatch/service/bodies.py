@@ -4,10 +4,12 @@ Nothing is decompressed on the way in, and nothing that a client names is opened
 """
 
 import asyncio
+import contextlib
 import hashlib
 import math
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +17,18 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
+from seqbatch.campaign.design.limits import MOST_COLUMNS
+from seqbatch.campaign.tables.reading import CELLS, NOTHING
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.problems import ProblemError, invalid
+from seqbatch.service.settings import Settings
 from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"
@@ -96,7 +103,42 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
             async for piece in _pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
+        await run_in_threadpool(_refuse_stated_rows, path, file_format, request.app.state.settings)
         yield Spooled(Upload(path), file_format, hashed.hexdigest(), folder)
+
+
+def watched(settings: Settings) -> Callable[[str, int], None]:
+    """Return what a campaign is to call for each piece of a file: it ends what goes too far."""
+    until = time.monotonic() + settings.file_seconds
+
+    def report(_doing: str, rows: int) -> None:
+        refuse_rows(rows, settings)
+        if time.monotonic() > until:
+            raise ProblemError(
+                503, "too-slow",
+                f"the file took longer than {settings.file_seconds:g} seconds; nothing was done. "
+                "Cut it into several.",
+            )  # fmt: skip
+
+    return report
+
+
+def refuse_rows(rows: int, settings: Settings) -> None:
+    """Refuse a file of too many rows."""
+    if rows > settings.file_rows:
+        raise ProblemError(
+            413, "too-large",
+            f"a file must have at most {settings.file_rows:,} rows; received {rows:,} or more; "
+            "nothing was done. Cut it into several.",
+        )  # fmt: skip
+
+
+def _refuse_stated_rows(path: Path, file_format: str, settings: Settings) -> None:
+    """Refuse a Parquet file by the rows that it states, before any of them is read."""
+    if file_format == "parquet":
+        # One that cannot be read is refused, in better words, by who reads it.
+        with contextlib.suppress(pa.ArrowException, OSError):
+            refuse_rows(pa.parquet.read_metadata(path).num_rows, settings)
 
 
 @contextmanager
@@ -151,25 +193,52 @@ def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
     >>> table_of([{"unit": "a", "age": 31}, {"unit": "b"}], what="units").to_pydict()
     {'unit': ['a', 'b'], 'age': [31, None]}
     """
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns, problems = [], []
+    columns, problems = {}, []
+    names = names_of(rows)
+    # Rows that each have columns of their own would make a table of a billion empty cells.
+    if len(names) * len(rows) > max(CELLS, MOST_COLUMNS):
+        rule = f"all rows together must have at most {CELLS // len(rows):,} columns"
+        raise InvalidFileError(what, [(0, "", f"{rule}; received {len(names):,}")], NOTHING)
     for name in names:
         cells = [row.get(name) for row in rows]
-        reason = _unfit(name, cells)
-        if reason is None:
-            columns.append(_column(cells))
-        else:
+        # Mostly nothing is wrong, which the kinds tell without a look at every cell.
+        made = _column(cells) if "\0" not in name else None
+        if made is None and (reason := _unfit(name, cells)) is not None:
             problems.append((reason[0] + 1, name[:100], reason[1]))
+        else:
+            columns[name] = pa.array(cells) if made is None else made
     if problems:
-        raise InvalidFileError(what, problems, "nothing was done")
-    return pa.table(columns, names=names)
+        raise InvalidFileError(what, problems, NOTHING)
+    return pa.table(columns)
 
 
-def _column(cells: list[Any]) -> pa.Array:
-    some = {type(cell) for cell in cells if cell is not None}
-    if some == {int, float}:
+def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the columns that rows have, in the order in which they come up.
+
+    >>> names_of([{"unit": "a"}, {"unit": "b", "age": 31}])
+    ['unit', 'age']
+    """
+    same = all(row.keys() == rows[0].keys() for row in rows)
+    return list(dict.fromkeys(name for row in (rows[:1] if same else rows) for name in row))
+
+
+def _column(cells: list[Any]) -> pa.Array | None:
+    """Return cells of one kind as a column; None where something may be wrong with them."""
+    kinds = set(map(type, cells)) - {type(None)}
+    numbers = kinds == {int, float}
+    if (len(kinds) > 1 and not numbers) or not kinds <= {str, int, float, bool}:
+        return None
+    if numbers:
+        if any(type(cell) is int and cell not in _WHOLE for cell in cells):
+            return None
         cells = [None if cell is None else float(cell) for cell in cells]
-    return pa.array(cells)
+    try:
+        made = pa.array(cells)
+    except (pa.ArrowException, OverflowError, UnicodeError):
+        return None
+    if pa.types.is_floating(made.type) and not pc.all(pc.is_finite(made)).as_py():
+        return None
+    return made
 
 
 def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:

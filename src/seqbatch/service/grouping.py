@@ -6,20 +6,24 @@ request is answered with its own rows. Where the group is refused, each of its r
 itself, as a part of the transaction that fails alone.
 """
 
+import asyncio
+import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
+import polars as pl
 import sqlalchemy as sa
 
 from seqbatch.campaign import Assigned, Campaign
 from seqbatch.errors import StoreError
-from seqbatch.service.answering import again, as_json
+from seqbatch.service.answering import again
+from seqbatch.service.bodies import JSON, table_of
+from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers
 from seqbatch.storage.answers import Answer, Call
@@ -41,98 +45,123 @@ class Small:
         Who signs.
     call
         What its answer is kept under, None for no keeping.
-    table
+    rows
         Its units or outcomes.
     step
-        Makes the call by itself.
+        Makes the call by itself, and returns the answer.
     joins
-        Whether its units may be assigned together with others of the same columns.
+        The columns of units that may be assigned together with others of the same; None for none.
     future
-        Gets the answer.
+        Gets the answer, in the loop of the call.
     """
 
     token: Token
     call: Call | None
-    table: pa.Table
-    step: Callable[[Campaign], Any]
-    joins: bool = False
-    future: "Future[Answer]" = field(default_factory=Future)
+    rows: Sequence[dict[str, Any]]
+    step: Callable[[Campaign], Answer]
+    future: "asyncio.Future[Answer]"
+    joins: tuple[str, ...] | None = None
     made: Answer | Exception | None = None
 
     @property
     def kind(self) -> tuple[Any, ...]:
         """What calls must share to be made as one."""
-        return self.token.id, self.joins, tuple(self.table.schema)
+        return self.token.id, self.joins
 
 
 class Groups:
     """The queues of all campaigns, each worked off by one thread at a time."""
 
-    def __init__(self, store: SQLStore, *, threads: int = 8) -> None:
+    def __init__(self, store: SQLStore, metrics: Metrics, *, threads: int = 8) -> None:
         self._store = store
+        self._metrics = metrics
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[Small]] = defaultdict(deque)
         self._running: set[str] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
-        #: How many transactions there were, and how many calls they had.
-        self.transactions = self.calls = 0
 
-    def submit(self, name: str, small: Small) -> "Future[Answer]":
-        """Put a call into its campaign's queue."""
+    async def answered(self, name: str, small: Small) -> Answer:
+        """Put a call into its campaign's queue; return what it is answered with.
+
+        It is made even though the client goes away.
+        """
         with self._lock:
             self._waiting[name].append(small)
             if name not in self._running:
                 self._running.add(name)
                 self._threads.submit(self._work_off, name)
-        return small.future
+        return await small.future
 
     def close(self) -> None:
         """Finish what is waiting."""
         self._threads.shutdown(wait=True)
 
     def _work_off(self, name: str) -> None:
-        while group := self._next(name):
+        while not self._rests(name):
+            group = list[Small]()
             try:
-                self._transaction(name, group)
-            except BaseException as error:
+                with Together(self._store) as together:
+                    # The group is taken once no other worker has the campaign: who came while this
+                    # one waited joins it, and finds its own answer first.
+                    together.begin(name)
+                    group = self._next(name)
+                    _make(group, name, together, self._store)
+            except Exception as error:
+                group = group or self._next(name)
                 for small in group:
-                    small.future.set_exception(error)
+                    small.made = error
+            self._answer(group)
+
+    def _rests(self, name: str) -> bool:
+        """Let a queue rest where nobody waits in it."""
+        with self._lock:
+            if self._waiting[name]:
+                return False
+            self._running.discard(name)
+            del self._waiting[name]
+            return True
 
     def _next(self, name: str) -> list[Small]:
-        """Return the next calls; where there are none, let the queue rest."""
+        """Return the next calls."""
         with self._lock:
             waiting, group, rows = self._waiting[name], list[Small](), 0
             while waiting and len(group) < MOST_CALLS:
-                rows += waiting[0].table.num_rows
+                rows += len(waiting[0].rows)
                 if group and rows > MOST_ROWS:
                     break
                 group.append(waiting.popleft())
-            if not group:
-                self._running.discard(name)
-                del self._waiting[name]
             return group
 
-    def _transaction(self, name: str, group: Sequence[Small]) -> None:
-        with Together(self._store) as together:
-            # Begun here, so that every call of the group finds its own answer first.
-            with together.change(name):
-                connection = together.connection
-                assert connection is not None
-            twins = _twins(group)
-            _answered_before(group, together, self._store)
-            for some in _alike([small for small in group if small not in twins]):
-                _made(some, name, together)
-            for small, other in twins.items():
-                small.made = small.made or _twin(small, other)
-            _keep(connection, [small for small in group if small not in twins])
-        self.transactions += 1
-        self.calls += len(group)
-        for small in group:
-            if isinstance(small.made, Answer):
-                small.future.set_result(small.made)
-            else:
-                assert small.made is not None
-                small.future.set_exception(small.made)
+    def _answer(self, group: Sequence[Small]) -> None:
+        """Answer calls whose transaction has ended: all at once, which wakes the loop once."""
+        self._metrics.add("group_transactions_total", 1)
+        self._metrics.add("group_calls_total", len(group))
+        for loop, some in groupby(group, key=lambda small: small.future.get_loop()):
+            loop.call_soon_threadsafe(_deliver, list(some))
+
+
+def _deliver(group: Sequence[Small]) -> None:
+    for small in group:
+        # A client may have gone away.
+        if small.future.done():
+            continue
+        if isinstance(small.made, Answer):
+            small.future.set_result(small.made)
+        else:
+            assert small.made is not None
+            small.future.set_exception(small.made)
+
+
+def _make(group: Sequence[Small], name: str, together: Together, store: SQLStore) -> None:
+    """Make the calls of a group in the transaction that has begun, and keep their answers."""
+    connection = together.begin(name)
+    twins = _twins(group)
+    _answered_before(group, connection, store)
+    for some in _alike([small for small in group if small not in twins]):
+        _made(some, name, together)
+    for small, other in twins.items():
+        small.made = small.made or _twin(small, other)
+    _keep(connection, [small for small in group if small not in twins])
 
 
 def _keep(connection: sa.Connection, group: Sequence[Small]) -> None:
@@ -145,11 +174,10 @@ def _keep(connection: sa.Connection, group: Sequence[Small]) -> None:
     answers.keep_all(connection, kept)
 
 
-def _answered_before(group: Sequence[Small], together: Together, store: SQLStore) -> None:
+def _answered_before(group: Sequence[Small], connection: sa.Connection, store: SQLStore) -> None:
     """Answer the calls that were answered before in the same way."""
-    assert together.connection is not None
     calls = [small.call for small in group if small.call is not None]
-    known = answers.found_all(together.connection, store, calls)
+    known = answers.found_all(connection, store, calls)
     for small in group:
         if small.call is not None:
             try:
@@ -186,7 +214,7 @@ def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
     """Yield runs of calls that may be made as one; calls that must be made alone come alone."""
     left = [small for small in group if small.made is None]
     for kind, some in groupby(left, key=lambda small: small.kind):
-        if kind[1]:
+        if kind[1] is not None:
             yield list(some)
         else:
             yield from ([small] for small in some)
@@ -197,9 +225,8 @@ def _made(some: list[Small], name: str, together: Together) -> None:
     campaign = Campaign(together, name, who=some[0].token.name)
     if len(some) > 1:
         try:
-            # In one piece: each piece of a table would be decided on and kept by itself.
-            whole = pa.concat_tables([small.table for small in some]).combine_chunks()
-            result = campaign.assign(whole)
+            rows = [row for small in some for row in small.rows]
+            result = campaign.assign(table_of(rows, what="units"))
         except StoreError:
             raise
         except Exception:
@@ -210,7 +237,7 @@ def _made(some: list[Small], name: str, together: Together) -> None:
             return
     for small in some:
         try:
-            small.made = as_json(small.step(campaign))
+            small.made = small.step(campaign)
         except StoreError:
             raise
         except Exception as error:  # whatever it is, it must not fail the calls beside it
@@ -219,20 +246,33 @@ def _made(some: list[Small], name: str, together: Together) -> None:
 
 def _share_out(some: list[Small], result: Assigned) -> None:
     """Answer each call with its own rows, which stand where they stood in the whole."""
-    assert result.table is not None
-    start = 0
+    rows, start = _written(result), 0
     for small in some:
-        rows = result.table.slice(start, small.table.num_rows)
-        small.made = as_json(assigned(result, rows))
-        start += small.table.num_rows
+        small.made = _assigned(result, rows[start : start + len(small.rows)])
+        start += len(small.rows)
 
 
-def assigned(result: Assigned, rows: pa.Table) -> dict[str, Any]:
+def assigned(result: Assigned) -> Answer:
     """Return what a call of assign is answered with."""
-    return {
-        "wave": result.wave,
-        "left": result.left,
-        "event": result.event,
-        "warnings": list(result.warnings),
-        "assignments": rows.to_pylist(),
-    }
+    return _assigned(result, _written(result))
+
+
+def _written(result: Assigned) -> list[str]:
+    """Return the rows of an answer, each as JSON; what is no number is null."""
+    frame = pl.from_arrow(result.table)
+    assert isinstance(frame, pl.DataFrame)
+    # Never by what else ends a line: an id may hold that.
+    return frame.write_ndjson().split("\n")[:-1]
+
+
+def _assigned(result: Assigned, rows: list[str]) -> Answer:
+    head = json.dumps(
+        {
+            "wave": result.wave,
+            "left": result.left,
+            "event": result.event,
+            "warnings": list(result.warnings),
+        }
+    )
+    content = f'{head[:-1]}, "assignments": [{",".join(rows)}]}}'.encode()
+    return Answer(status=200, headers={"content-type": JSON}, pieces=[content])

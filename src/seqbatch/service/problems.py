@@ -51,6 +51,7 @@ TITLES = {
     "too-large": "The body is too large",
     "too-slow": "It took too long",
     "busy": "The service is busy",
+    "too-many": "The token makes too many calls",
     "unsupported": "The body is of a kind that is not read",
     "key-reused": "The idempotency key was used for another call",
 }
@@ -73,7 +74,7 @@ class Problem(BaseModel):
     errors: list[Place] | None = None
 
 
-class ProblemError(Exception):
+class ProblemError(SeqbatchError):
     """An answer that is a problem document."""
 
     def __init__(
@@ -173,7 +174,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         413: "The body is too large.",
         415: "The body is of a kind that is not read.",
         422: "A value breaks a rule.",
-        429: "Too many calls at once.",
+        429: "Too many calls, at once or of this token; try again after Retry-After seconds.",
         503: "The store failed, or it took too long; the same call can be made again.",
     }
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
@@ -181,5 +182,5 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         statuses = (408, *statuses)
     return {
         status: {"description": said[status], "content": {MEDIA_TYPE: schema}}
-        for status in (401, 403, *statuses, 422, 503)
+        for status in (401, 403, *statuses, 422, 429, 503)
     }

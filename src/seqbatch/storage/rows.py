@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,40 @@ _PAGE = 10_000
 _ROWS, _MOST = 65_536, 500
 
 
+def _of_campaign(table: sa.Table) -> sa.ColumnElement[bool]:
+    return table.c.campaign == sa.bindparam("campaign")
+
+
+def _next(table: sa.Table) -> sa.ScalarSelect[int]:
+    """Return the number after the highest chunk's."""
+    found = sa.select(sa.func.coalesce(sa.func.max(table.c.chunk) + 1, 0))
+    return found.where(_of_campaign(table)).scalar_subquery()
+
+
+def _last(table: sa.Table, column: str) -> sa.ScalarSelect[Any]:
+    """Return a column of the row with the newest event."""
+    order = table.c.sequence if "sequence" in table.c else table.c.event
+    found = sa.select(table.c[column]).where(_of_campaign(table))
+    return found.order_by(order.desc()).limit(1).scalar_subquery()
+
+
+# What every small call asks and adds, made once: putting a statement together takes longer than the
+# database takes to answer it.
+_PLACE = sa.select(
+    _last(schema.events, "sequence").label("sequence"),
+    _last(schema.events, "hash").label("hash"),
+    sa.func.coalesce(_last(schema.folds, "event"), 0).label("fold"),
+    _next(schema.unit_chunks).label("units"),
+    _next(schema.outcome_chunks).label("outcomes"),
+    _last(schema.states, "hash").label("state"),
+)
+_KEEP_FOLD = sa.text(
+    "INSERT INTO folds (campaign, event, content, hash) VALUES (:campaign, :event, :content, :hash)"
+    " ON CONFLICT (campaign) DO UPDATE"
+    " SET event = excluded.event, content = excluded.content, hash = excluded.hash"
+)
+
+
 class View:
     """One campaign within one transaction; the contract's Reader and Change.
 
@@ -46,6 +81,8 @@ class View:
         self._connection = connection
         self._campaign = campaign
         self._name = name
+        self._mine = {"campaign": campaign}
+        self._known_place: Any = None
         self._bulk = bulk(connection)
 
     @property
@@ -62,6 +99,11 @@ class View:
     def number(self) -> int:
         """The campaign's number in the store."""
         return self._campaign
+
+    def newest(self) -> tuple[int, str, int]:
+        """Return the newest event's number and hash, and which event the fold is of, 0 for none."""
+        place = self._place()
+        return place.sequence, place.hash, place.fold
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -113,13 +155,8 @@ class View:
 
     def next_chunks(self) -> tuple[int, int]:
         """Return the numbers that the next chunk of units and of outcome rows will have."""
-        units, outcomes = (
-            self._connection.execute(
-                sa.select(sa.func.max(table.c.chunk)).where(table.c.campaign == self._campaign)
-            ).scalar()
-            for table in (schema.unit_chunks, schema.outcome_chunks)
-        )
-        return 0 if units is None else units + 1, 0 if outcomes is None else outcomes + 1
+        place = self._place()
+        return place.units, place.outcomes
 
     def outcome_chunks(
         self, *, after_event: int = 0, until_event: int | None = None
@@ -152,10 +189,7 @@ class View:
 
     def last_state_hash(self) -> str:
         """Return the hash of the newest state, without its content, which may be long."""
-        table = schema.states
-        query = sa.select(table.c.hash).where(table.c.campaign == self._campaign)
-        found = self._connection.execute(query.order_by(table.c.event.desc()).limit(1))
-        return str(found.scalar_one())
+        return str(self._place().state)
 
     def numbers(self, units: Sequence[str]) -> Integers:
         """Return each unit's number, -1 where it has none."""
@@ -230,9 +264,7 @@ class View:
             "payload": canonical(event.payload),
         }
         self._insert(schema.events, plain)
-        table = schema.folds
-        self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
-        self._insert(table, vars(fold))
+        self._connection.execute(_KEEP_FOLD, {**self._mine, **vars(fold)})
 
     def last_tombstone(self) -> Tombstone | None:
         """Return the newest tombstone of the store."""
@@ -249,6 +281,16 @@ class View:
             self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
         own = schema.campaigns.c.id == self._campaign
         self._connection.execute(schema.campaigns.delete().where(own))
+
+    def forget(self) -> None:
+        """Ask anew where the campaign stands: something of the transaction was taken back."""
+        self._known_place = None
+
+    def _place(self) -> Any:
+        """Return where the newest records lie: asked once, until one is added."""
+        if self._known_place is None:
+            self._known_place = self._connection.execute(_PLACE, self._mine).one()
+        return self._known_place
 
     def _of(self, table: sa.Table) -> sa.Select[Any]:
         return sa.select(table).where(table.c.campaign == self._campaign)
@@ -286,7 +328,14 @@ class View:
             yield from self._connection.execute(some.order_by(table.c.chunk)).mappings().all()
 
     def _insert(self, table: sa.Table, values: dict[str, Any]) -> None:
-        self._connection.execute(table.insert().values(campaign=self._campaign, **values))
+        self.forget()
+        self._connection.execute(_inserting(table), {**self._mine, **values})
+
+
+@cache
+def _inserting(table: sa.Table) -> sa.Insert:
+    """Return the statement that adds a row: made once, it is not compiled again."""
+    return table.insert()
 
 
 def tombstones(connection: sa.Connection) -> list[Tombstone]:

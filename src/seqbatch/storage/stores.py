@@ -26,6 +26,9 @@ PATIENCE = 60
 #: written all over; reading goes through chunks in their order, and does not come back soon.
 WRITING, READING = 131_072, 16_384
 
+_NUMBER = sa.select(schema.campaigns.c.id).where(schema.campaigns.c.name == sa.bindparam("name"))
+_LOCKED = _NUMBER.with_for_update()
+
 
 def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
     """Open a store, bringing its tables to this version's schema.
@@ -101,9 +104,8 @@ class SQLStore:
     def change(self, name: str) -> Iterator[View]:
         """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
         with self._transaction(write=True) as connection:
-            campaign = self._known(connection, name)
-            if not self._lock(connection, campaign):
-                # It was deleted while this call waited for it.
+            campaign = self._locked(connection, name)
+            if campaign is None:
                 self._refuse_unknown(connection, name)
             yield View(connection, campaign, name, self.bulk)
 
@@ -181,9 +183,7 @@ class SQLStore:
         return text
 
     def _number(self, connection: sa.Connection, name: str) -> int | None:
-        table = schema.campaigns
-        found = connection.execute(sa.select(table.c.id).where(table.c.name == name))
-        return found.scalar_one_or_none()
+        return connection.execute(_NUMBER, {"name": name}).scalar_one_or_none()
 
     def _known(self, connection: sa.Connection, name: str) -> int:
         found = self._number(connection, name)
@@ -196,9 +196,9 @@ class SQLStore:
         there = ", ".join(map(str, names[:10])) or "none"
         raise UnknownCampaignError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
 
-    def _lock(self, connection: sa.Connection, campaign: int) -> bool:  # noqa: ARG002
-        """Keep other changes of the campaign waiting; say whether it is still there."""
-        return True
+    def _locked(self, connection: sa.Connection, name: str) -> int | None:
+        """Keep other changes of a campaign waiting; return its number, None where it is gone."""
+        return self._number(connection, name)
 
     def _lock_names(self, connection: sa.Connection) -> None:
         """Keep other creations and migrations waiting."""
@@ -339,11 +339,9 @@ class PostgresStore(SQLStore):
         sa.event.listen(engine, "begin", _begin_read)
         super().__init__(engine, label, secrets=secrets)
 
-    def _lock(self, connection: sa.Connection, campaign: int) -> bool:
+    def _locked(self, connection: sa.Connection, name: str) -> int | None:
         # One row locks one campaign: changes of others go on beside it.
-        table = schema.campaigns
-        query = sa.select(table.c.id).where(table.c.id == campaign).with_for_update()
-        return connection.execute(query).first() is not None
+        return connection.execute(_LOCKED, {"name": name}).scalar_one_or_none()
 
     def _lock_names(self, connection: sa.Connection) -> None:
         # There is no row yet to lock; the number is arbitrary, and all of seqbatch's use it.

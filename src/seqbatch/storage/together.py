@@ -7,7 +7,7 @@ calls that arrive together share the time that a disk takes.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -77,18 +77,24 @@ class Together:
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
         """Begin a campaign; a name that is taken raises CampaignStateError."""
-        view = self._stack.enter_context(self._store.create(name))
-        with self._part(self._opened(view)):
+        view = self._opened(self._stack.enter_context(self._store.create(name)))
+        with self._part(view):
             yield view
+
+    def begin(self, name: str) -> sa.Connection:
+        """Begin the transaction now; return its connection."""
+        if self._view is None:
+            self._opened(self._stack.enter_context(self._store.change(name)))
+        assert self._view is not None
+        return self._view.connection
 
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
         """Begin a part of the transaction."""
-        view = self._view
-        if view is None:
-            view = self._opened(self._stack.enter_context(self._store.change(name)))
-        with self._part(view):
-            yield view
+        self.begin(name)
+        assert self._view is not None
+        with self._part(self._view):
+            yield self._view
 
     @contextmanager
     def read(self, name: str) -> Iterator[View]:
@@ -108,5 +114,11 @@ class Together:
             self._begun(view.connection)
         return view
 
-    def _part(self, view: View) -> AbstractContextManager[None]:
-        return self._store.part(view.connection)
+    @contextmanager
+    def _part(self, view: View) -> Iterator[None]:
+        try:
+            with self._store.part(view.connection):
+                yield
+        except BaseException:
+            view.forget()
+            raise

@@ -8,6 +8,7 @@ of a record changes its hash, which is part of its event's, which is part of eve
 import contextlib
 import getpass
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,6 +33,11 @@ Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
 #: Bytes of a hash: 160 bits are out of reach of a search for two records with the same one.
 SIZE = 20
+#: How many situations are remembered.
+MOST = 32
+
+_lock = threading.Lock()
+_remembered: dict[str, Situation] = {}
 
 
 def canonical(value: Any) -> str:
@@ -162,7 +168,10 @@ class Logbook:
             hash="",
         )
         event = sealed(change.name, event)
-        change.add_event(event, folded(after(now, event)))
+        stands = after(now, event)
+        change.add_event(event, folded(stands))
+        # Known by the event's hash: where the transaction fails, nobody asks for it.
+        _remember(stands)
         return event
 
     def bury(self, change: Change, now: Situation, *, why: str) -> Tombstone:
@@ -200,17 +209,36 @@ def _fold_hash(newest: str, content: str) -> str:
 
 
 def current(reader: Reader) -> Situation:
-    """Return where a campaign stands: by its fold, or where that does not fit by all its events."""
-    last, fold = reader.last_event(), reader.fold()
-    assert last is not None
-    if fold is not None and fold.event > last.sequence:
+    """Return where a campaign stands: by its fold, or where that does not fit by all its events.
+
+    An event's hash stands for all events up to it, and so for where they lead: what was read once
+    by this process need not be read again until any process has added an event.
+    """
+    sequence, newest, folded_event = reader.newest()
+    if folded_event > sequence:
         raise StoreError(
-            f"campaign {reader.name}: the newest event is {last.sequence}, but there was an event "
-            f"{fold.event}: the last events are missing. Restore them, or verify the campaign."
+            f"campaign {reader.name}: the newest event is {sequence}, but there was an event "
+            f"{folded_event}: the last events are missing. Restore them, or verify the campaign."
         )
-    fits = fold is not None and fold.event == last.sequence
-    if fold is not None and fits and fold.hash == _fold_hash(last.hash, fold.content):
+    known = _remembered.get(newest)
+    if known is None or known.sequence != sequence:
+        known = _read(reader, sequence, newest)
+        _remember(known)
+    return known
+
+
+def _read(reader: Reader, sequence: int, newest: str) -> Situation:
+    fold = reader.fold()
+    fits = fold is not None and fold.event == sequence
+    if fold is not None and fits and fold.hash == _fold_hash(newest, fold.content):
         # One that another version kept may lack what this one needs to know.
         with contextlib.suppress(KeyError, TypeError):
             return Situation.of(json.loads(fold.content))
     return situation(reader.events())
+
+
+def _remember(now: Situation) -> None:
+    with _lock:
+        while len(_remembered) >= MOST:
+            _remembered.pop(next(iter(_remembered)))
+        _remembered[now.hash] = now

@@ -162,6 +162,9 @@ class Reader(Protocol):
     def number(self) -> int:
         """The campaign's number in the store."""
 
+    def newest(self) -> tuple[int, str, int]:
+        """Return the newest event's number and hash, and which event the fold is of, 0 for none."""
+
     def last_event(self) -> Event | None:
         """Return the newest event."""
 

@@ -1,5 +1,6 @@
 """Campaigns: try one out, create, list, show, close a wave, amend, continue, abort."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -19,6 +20,7 @@ from seqbatch.service.bodies import own_folder, read_json, table_of
 from seqbatch.service.describing import reads
 from seqbatch.service.models import (
     AmendBody,
+    Body,
     CampaignAnswer,
     CampaignsAnswer,
     CloseBody,
@@ -34,6 +36,7 @@ from seqbatch.storage import open_store
 from seqbatch.storage.answers import Answer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.together import Together
+from seqbatch.storage.tokens import Token
 
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"], dependencies=[Depends(caller)])
 
@@ -176,12 +179,7 @@ async def show(request: Request, name: Name) -> Response:
 )
 async def close(request: Request, name: Name, token: Caller) -> Response:
     """Name the wave: one that is closed already gets its answer again."""
-    body, hashed = await read_json(request, CloseBody)
-    call, store = call_of(request, token, hashed), request.app.state.store
-    step = body.model_dump()
-    return sent(
-        await run_in_threadpool(stepped, store, name, token, call, lambda c: c.close(**step))
-    )
+    return await _change(request, name, token, CloseBody, Campaign.close)
 
 
 @router.post(
@@ -192,12 +190,7 @@ async def close(request: Request, name: Name, token: Caller) -> Response:
 )
 async def amend(request: Request, name: Name, token: Caller) -> Response:
     """Sizes, actions, the floor, what absent units count as, and how numbers are spelled."""
-    body, hashed = await read_json(request, AmendBody)
-    call, store = call_of(request, token, hashed), request.app.state.store
-    step = body.model_dump()
-    return sent(
-        await run_in_threadpool(stepped, store, name, token, call, lambda c: c.amend(**step))
-    )
+    return await _change(request, name, token, AmendBody, Campaign.amend)
 
 
 @router.post(
@@ -208,13 +201,7 @@ async def amend(request: Request, name: Name, token: Caller) -> Response:
 )
 async def go_on(request: Request, name: Name, token: Caller) -> Response:
     """The reason is kept."""
-    body, hashed = await read_json(request, ReasonBody)
-    call, store = call_of(request, token, hashed), request.app.state.store
-    return sent(
-        await run_in_threadpool(
-            stepped, store, name, token, call, lambda c: c.go_on(reason=body.reason)
-        )
-    )
+    return await _change(request, name, token, ReasonBody, Campaign.go_on)
 
 
 @router.post(
@@ -225,10 +212,17 @@ async def go_on(request: Request, name: Name, token: Caller) -> Response:
 )
 async def abort(request: Request, name: Name, token: Caller) -> Response:
     """The reason is kept."""
-    body, hashed = await read_json(request, ReasonBody)
+    return await _change(request, name, token, ReasonBody, Campaign.abort)
+
+
+async def _change(
+    request: Request, name: Name, token: Token, model: type[Body], method: Callable[..., Any]
+) -> Response:
+    """Make one of a campaign's calls with what is in the body."""
+    body, hashed = await read_json(request, model)
     call, store = call_of(request, token, hashed), request.app.state.store
-    return sent(
-        await run_in_threadpool(
-            stepped, store, name, token, call, lambda c: c.abort(reason=body.reason)
-        )
-    )
+
+    def step(campaign: Campaign) -> Any:
+        return method(campaign, **body.model_dump())
+
+    return sent(await run_in_threadpool(stepped, store, name, token, call, step))

@@ -33,11 +33,11 @@ async def ready(request: Request) -> dict[str, str]:
     responses=responses(),
 )
 async def metrics(request: Request) -> PlainTextResponse:
-    """Calls by route and status, their durations, and how many shared a transaction."""
-    state = request.app.state
-    text = state.metrics.text(
-        group_transactions_total=state.groups.transactions, group_calls_total=state.groups.calls
-    )
+    """Calls by route and status, their durations, and how many shared a transaction.
+
+    Of all workers together, those of others as of a second ago.
+    """
+    text = await run_in_threadpool(request.app.state.metrics.text)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -1,27 +1,28 @@
 """Units get their actions, outcomes come in: a few as JSON, many as a file."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller, caller
-from seqbatch.service.answering import awaited, call_of, changed, plain, sent, stepped
+from seqbatch.service.answering import as_json, call_of, changed, placed, plain, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
     Upload,
     media_type,
+    names_of,
     pieces_of,
     read_json,
     sent_file,
     spooled,
     table_of,
+    watched,
 )
 from seqbatch.service.describing import reads
 from seqbatch.service.grouping import Groups, Small, assigned
@@ -32,7 +33,6 @@ from seqbatch.service.models import (
     OutcomesAnswer,
     OutcomesBody,
     Reason,
-    Row,
 )
 from seqbatch.service.problems import responses
 from seqbatch.storage.answers import Answer
@@ -43,8 +43,6 @@ from seqbatch.storage.tokens import Token
 router = APIRouter(prefix="/v1/campaigns", tags=["units"], dependencies=[Depends(caller)])
 
 Format = Literal["csv", "parquet", "arrow"]
-#: Rows that are made into a table in less time than another thread takes to begin.
-AT_ONCE = 20
 FILE = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -75,25 +73,23 @@ async def assign(
         options = {"partial": partial, "draw": draw}
         return await _assign_file(request, name, token, options, answer_format)
     body, hashed = await read_json(request, AssignmentsBody)
-    table = await _table(body.units, "units")
+    call = call_of(request, token, hashed)
 
-    def step(campaign: Campaign) -> dict[str, Any]:
-        result = campaign.assign(table, partial=body.partial, draw=body.draw)
-        return assigned(result, result.table)
+    def step(campaign: Campaign) -> Answer:
+        table = table_of(body.units, what="units")
+        return assigned(campaign.assign(table, partial=body.partial, draw=body.draw))
 
-    small = Small(
-        token=token, call=call_of(request, token, hashed), table=table, step=step,
-        joins=not (body.partial or body.draw),
-    )  # fmt: skip
+    joins = None if body.partial or body.draw else tuple(names_of(body.units))
+    return await _together(
+        request, name, token=token, call=call, rows=body.units, step=step, joins=joins
+    )
+
+
+async def _together(request: Request, name: Name, **asked: Any) -> Response:
+    """Make a small call together with others that wait for the same campaign."""
     groups: Groups = request.app.state.groups
-    return sent(await awaited(groups.submit(name, small)))
-
-
-async def _table(rows: list[Row], what: str) -> pa.Table:
-    """Return rows as a table; many of them are made into one beside other calls."""
-    if len(rows) <= AT_ONCE:
-        return table_of(rows, what=what)
-    return await run_in_threadpool(table_of, rows, what=what)
+    future = asyncio.get_running_loop().create_future()
+    return sent(await groups.answered(name, Small(future=future, **asked)))
 
 
 async def _assign_file(
@@ -103,13 +99,16 @@ async def _assign_file(
     async with spooled(request) as body:
         made = wanted or body.file_format
         call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
+        report = watched(request.app.state.settings)
 
         def change(base: Together) -> Answer:
             campaign = Campaign(base, name, who=token.name)
-            result = campaign.assign(body.upload, file_format=body.file_format, out=out, **options)
+            result = campaign.assign(
+                body.upload, file_format=body.file_format, out=out, report=report, **options
+            )
             return Answer(status=200, headers=_headers(result, made), pieces=_content(out))
 
-        answer = await run_in_threadpool(changed, store, call, change)
+        answer = await placed(request, lambda: changed(store, call, change))
         return sent_file(out, answer.headers) if out.exists() else sent(answer)
 
 
@@ -147,15 +146,19 @@ async def record(
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
         async with spooled(request) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
-            step = _recording(file.upload, file_format=file.file_format, **options)
-            return sent(await run_in_threadpool(stepped, store, name, token, call, step))
+            report = watched(request.app.state.settings)
+            reading = _recording(
+                file.upload, file_format=file.file_format, report=report, **options
+            )
+            return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
     body, hashed = await read_json(request, OutcomesBody)
-    table = await _table(body.outcomes, "outcomes")
-    step = _recording(table, correct=body.correct, reason=body.reason, dry_run=body.dry_run)
+    options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
-    small = Small(token=token, call=call, table=table, step=step)
-    groups: Groups = request.app.state.groups
-    return sent(await awaited(groups.submit(name, small)))
+
+    def step(campaign: Campaign) -> Answer:
+        return as_json(_recording(table_of(body.outcomes, what="outcomes"), **options)(campaign))
+
+    return await _together(request, name, token=token, call=call, rows=body.outcomes, step=step)
 
 
 def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""How fast the service is, and what it survives: ``python -m benchmarks.service``."""

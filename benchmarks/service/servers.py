@@ -1,0 +1,104 @@
+"""PostgreSQL, the service and the bare route, each in processes of its own, on loopback."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.service import bare
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """Run a PostgreSQL of its own that waits for its disk; yield its address."""
+    folder = Path(tempfile.mkdtemp(prefix="seqbatch-pg-"))
+    # The server runs as another user where this runs as root: it must reach its folder.
+    folder.chmod(0o755)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pgserver
+
+        server = pgserver.postgres_server.get_server(folder / "data", cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Served:
+    """A server with several workers, at a port of its own."""
+
+    def __init__(self, *words: str, ready: str, **environment: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        command = [sys.executable, *words, "--port", str(self.port)]
+        self.process = subprocess.Popen(
+            command, env={**os.environ, **_ONE_THREAD, **environment}, start_new_session=True
+        )
+        self._wait(f"http://127.0.0.1:{self.port}{ready}")
+
+    def _wait(self, address: str) -> None:
+        for _ in range(1200):
+            try:
+                with urllib.request.urlopen(address):
+                    return
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        raise RuntimeError(f"nothing answers at {address}")
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer calls, and not those that look after them."""
+        main = self.process.pid
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        return [int(child) for child in children if _answers(int(child))]
+
+    def end(self) -> int:
+        """Ask it to stop; return the status that it ends with."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+def _answers(process: int) -> bool:
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"resource_tracker" not in words and b"spawn_main" in words
+
+
+def age(process: int) -> float:
+    """Return for how many seconds a process has run; 0 where it is gone."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(words[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def serve(store: str, workers: int) -> Served:
+    """Run the service."""
+    code = "from seqbatch.cli import main; main()"
+    return Served("-c", code, "serve", "--store", store, "--workers", str(workers), ready="/ready")
+
+
+def serve_bare(store: str, workers: int) -> Served:
+    """Run the bare route."""
+    return Served(
+        "-m", "uvicorn", "benchmarks.service.bare:app", "--workers", str(workers),
+        "--log-level", "warning", ready="/docs", **{bare.DATABASE: store},
+    )  # fmt: skip

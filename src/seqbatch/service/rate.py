@@ -1,0 +1,61 @@
+"""How many calls a token may make: a bucket for each, which fills at a steady rate."""
+
+import math
+import time
+from collections.abc import Callable
+
+from seqbatch.service.problems import ProblemError
+
+
+class Rate:
+    """The buckets of all tokens, in one process.
+
+    Parameters
+    ----------
+    rate
+        Calls a second that a bucket is filled by.
+    burst
+        Calls that a full one holds.
+    clock
+        Tells the seconds.
+
+    Examples
+    --------
+    >>> seconds = iter([0.0, 0.0, 0.0, 1.0])
+    >>> rate = Rate(1.0, 2, clock=lambda: next(seconds))
+    >>> rate.wait("a"), rate.wait("a"), rate.wait("a"), rate.wait("a")
+    (0.0, 0.0, 1.0, 0.0)
+    """
+
+    #: Tokens that are remembered: those that made no call lately have full buckets.
+    MOST = 10_000
+
+    def __init__(
+        self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait(self, token: str) -> float:
+        """Take a call out of a token's bucket: 0, or the seconds until there is one in it."""
+        now = self._clock()
+        left, since = self._left.pop(token, (float(self._burst), now))
+        left = min(left + (now - since) * self._rate, self._burst)
+        missing = max(1.0 - left, 0.0)
+        if len(self._left) >= self.MOST:
+            self._left.pop(next(iter(self._left)))
+        # Put back as the newest: the one that is dropped first made its last call longest ago.
+        self._left[token] = (left if missing else left - 1.0, now)
+        return missing / self._rate
+
+    def require(self, token: str) -> None:
+        """Refuse a call for which a token's bucket has nothing left."""
+        if seconds := self.wait(token):
+            raise ProblemError(
+                429, "too-many",
+                f"this token may make {self._rate:g} calls a second, and {self._burst:,} at once "
+                "after a pause; try again later.",
+                headers={"Retry-After": str(math.ceil(seconds))},
+            )  # fmt: skip

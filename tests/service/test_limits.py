@@ -1,0 +1,53 @@
+"""How many calls a token may make, and how long a file may take."""
+
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.service import Settings
+from tests.service.running import running
+from tests.service.test_serving import run
+
+ASSIGN = "/v1/campaigns/spring/assignments"
+CSV = {"content-type": "text/csv"}
+
+
+def test_a_token_that_makes_too_many_calls_is_told_when_to_come_again(tmp_path):
+    with running(tmp_path / "campaigns.db", rate=0.25, burst=3) as service:
+        codes = [service.get("/v1/campaigns", role="viewer").status_code for _ in range(5)]
+        assert codes == [200, 200, 200, 429, 429]
+        refused = service.get("/v1/campaigns", role="viewer")
+        assert refused.json()["type"] == "urn:seqbatch:too-many"
+        assert 1 <= int(refused.headers["retry-after"]) <= 4
+        # Others have buckets of their own, and health is open.
+        assert service.get("/v1/campaigns", role="admin").status_code == 200
+        assert service.client.get("/health").status_code == 200
+
+
+def test_a_file_that_takes_too_long_is_let_go(tmp_path):
+    with running(tmp_path / "campaigns.db", file_seconds=1e-9) as service:
+        service.campaign()
+        answer = service.call("POST", ASSIGN, content=b"unit,age\na,1\n", headers=CSV)
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:seqbatch:too-slow"
+        outcomes = "/v1/campaigns/spring/outcomes"
+        answer = service.call("POST", outcomes, content=b"unit,visit\na,1\n", headers=CSV)
+        assert answer.status_code == 503
+        assert Campaign(service.store, "spring").situation().sequence == 1
+
+
+@pytest.mark.parametrize("word", ["rate", "rate=", "rate=0", "rate=inf", "burst=1.5", "colour=1"])
+def test_limits_are_checked(word):
+    with pytest.raises(InvalidArgumentError, match="limit"):
+        Settings().changed([word])
+
+
+def test_settings_reach_the_workers_as_they_are():
+    changed = Settings().changed(["rate=50", "file_rows=7"])
+    assert Settings.of_text(changed.as_text()) == changed
+    assert (changed.rate, changed.file_rows) == (50.0, 7)
+
+
+def test_several_workers_need_a_server(tmp_path):
+    said = run("serve", "--store", tmp_path / "campaigns.db", "--workers", "2", code=2).output
+    assert "PostgreSQL" in said
