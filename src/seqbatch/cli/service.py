@@ -3,6 +3,7 @@
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,18 +47,21 @@ def serve(
             say("Nobody can call it yet. Make a token with:", to_errors=True)
             words = ("create", "YOUR-NAME", "--role", "admin")
             say(f"  {command(*words, store=store, group='token')}", to_errors=True)
+        say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
         os.environ[service.STORE] = store
-        uvicorn.run(
-            "seqbatch.service.app:from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            server_header=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=60,
-            log_level="warning",
-        )
+        with TemporaryDirectory(prefix="seqbatch-") as folder:
+            os.environ[service.FOLDER] = folder
+            uvicorn.run(
+                "seqbatch.service.app:from_environment",
+                factory=True,
+                host=host,
+                port=port,
+                workers=workers,
+                server_header=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=60,
+                log_level="warning",
+            )
 
 
 @app.command()

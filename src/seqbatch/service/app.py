@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,15 +18,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
+from seqbatch.service.pages import campaign, failing, overview, signing
+from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
 from seqbatch.service.routes import campaigns, operations, planning, units, views
 from seqbatch.service.settings import Settings
-from seqbatch.storage import answers, open_store
+from seqbatch.storage import answers, open_store, sessions
 from seqbatch.storage.stores import SQLStore
 
-#: The store of a worker, which is a process of its own.
-STORE = "SEQBATCH_SERVICE_STORE"
+#: The store of a worker, which is a process of its own, and the folder that all of them share.
+STORE, FOLDER = "SEQBATCH_SERVICE_STORE", "SEQBATCH_SERVICE_FOLDER"
 FORGETTING = 3600.0
+#: The parts of the dashboard.
+PAGES = (signing, overview, campaign)
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -55,9 +61,9 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
     app.state.groups = Groups(store)
     app.state.metrics = Metrics()
     app.state.places = asyncio.Semaphore(settings.at_once)
-    for part in (operations, planning, campaigns, units, views):
+    for part in (operations, planning, campaigns, units, views, *PAGES):
         app.include_router(part.router)
-    problems.handle(app, store.label)
+    problems.handle(app, store.label, failing.answered)
     app.add_middleware(Carried, metrics=app.state.metrics)
     _describe(app)
     return app
@@ -65,12 +71,23 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
 
 def from_environment() -> FastAPI:
     """Return the service of a worker."""
-    return make_app(open_store(os.environ[STORE], create=False))
+    folder = os.environ.get(FOLDER)
+    settings = Settings(folder=None if folder is None else Path(folder))
+    return make_app(open_store(os.environ[STORE], create=False), settings)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    forgetting = asyncio.create_task(_forget(app.state.store))
+    settings: Settings = app.state.settings
+    with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as own:
+        app.state.uploads = Uploads(settings.folder or Path(own), settings)
+        async with _working(app):
+            yield
+
+
+@asynccontextmanager
+async def _working(app: FastAPI) -> AsyncIterator[None]:
+    forgetting = asyncio.create_task(_forget(app.state.store, app.state.uploads))
     yield
     forgetting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -79,10 +96,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(app.state.groups.close)
 
 
-async def _forget(store: SQLStore) -> None:
+async def _forget(store: SQLStore, uploads: Uploads) -> None:
     while True:
         with contextlib.suppress(Exception):
             await run_in_threadpool(answers.forget, store)
+            await run_in_threadpool(sessions.forget, store)
+            await run_in_threadpool(uploads.forget)
         await asyncio.sleep(FORGETTING)
 
 

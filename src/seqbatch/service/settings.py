@@ -1,6 +1,7 @@
 """What bounds a call."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,13 @@ class Settings:
         How many of those may run at a time; more are asked to come again.
     token_seconds
         How long what is known of a token is believed: a revoked one is refused after that.
+    session_seconds
+        How long somebody stays signed in to the dashboard.
+    upload_seconds, uploads
+        How long the dashboard keeps a file between its check and its confirmation, and how many of
+        them for each session; no more than `file_bytes` for each session in all.
+    folder
+        Where those files are kept, the same for all workers; a folder of its own where None.
     """
 
     json_bytes: int = 8 << 20
@@ -30,3 +38,7 @@ class Settings:
     seconds: float = 120.0
     at_once: int = 4
     token_seconds: float = 5.0
+    session_seconds: float = 12 * 3600.0
+    upload_seconds: float = 3600.0
+    uploads: int = 4
+    folder: Path | None = None

@@ -1,0 +1,57 @@
+"""How pages make the steps of a campaign: signed by the token, once for each form."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse
+
+from seqbatch.campaign import Campaign
+from seqbatch.service.answering import stepped
+from seqbatch.service.pages.forms import ONCE, Form, kept_key
+from seqbatch.service.pages.visitors import Visitor
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+
+
+async def do(
+    request: Request, visitor: Visitor, name: str, form: Form, step: Callable[[Campaign], Any]
+) -> RedirectResponse:
+    """Make a step of a campaign and lead to the page that says what was done.
+
+    The answer is kept with the change. The same form, sent again by a double click or a reload,
+    changes nothing and leads to the same page.
+
+    Parameters
+    ----------
+    request, visitor, form
+        The call, who makes it, and its form.
+    name
+        The campaign.
+    step
+        Makes the step; what it returns is kept as JSON.
+    """
+    store, call = request.app.state.store, form.call(request, visitor)
+    await run_in_threadpool(stepped, store, name, visitor.token, call, step)
+    return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
+
+
+def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:
+    """Return the answer that a form of this token got."""
+    call = Call(token=visitor.token.id, key=kept_key(once) + part, request="")
+    found = answers.find(store, call)
+    if found is None:
+        raise ProblemError(
+            404, "not-found", "there is no such answer, or none any more: they are kept for a week."
+        )
+    return found
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    """Return what an answer says."""
+    found: dict[str, Any] = json.loads(b"".join(answer.pieces))
+    return found
