@@ -17,9 +17,18 @@ from seqbatch.storage import answers
 from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
 
+#: What is added to the key of an answer for a file that came of the same form.
+FILE = " file"
+
 
 async def do(
-    request: Request, visitor: Visitor, name: str, form: Form, step: Callable[[Campaign], Any]
+    request: Request,
+    visitor: Visitor,
+    name: str,
+    form: Form,
+    step: Callable[[Campaign], Any],
+    *,
+    did: str,
 ) -> RedirectResponse:
     """Make a step of a campaign and lead to the page that says what was done.
 
@@ -34,9 +43,20 @@ async def do(
         The campaign.
     step
         Makes the step; what it returns is kept as JSON.
+    did
+        What the step is called on that page.
     """
     store, call = request.app.state.store, form.call(request, visitor)
-    await run_in_threadpool(stepped, store, name, visitor.token, call, step)
+
+    def made(campaign: Campaign) -> dict[str, Any]:
+        return {"did": did, "result": step(campaign)}
+
+    await run_in_threadpool(stepped, store, name, visitor.token, call, made)
+    return done_at(name, form)
+
+
+def done_at(name: str, form: Form) -> RedirectResponse:
+    """Lead to the page that says what a form has done."""
     return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
 
 
