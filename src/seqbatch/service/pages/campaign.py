@@ -9,7 +9,6 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.limits import limits_table
 from seqbatch.campaign.views.policy_words import plainly
 from seqbatch.campaign.views.reporting.first_screen import cautions, what_to_do
 from seqbatch.campaign.views.reporting.material import Material
@@ -40,7 +39,7 @@ class Seen:
 
 
 @router.get("")
-async def overview(request: Request, name: Name, visitor: Visiting) -> Response:
+async def overview(request: Request, name: Name, _visitor: Visiting) -> Response:
     """Waves, actions, what is missing, what was learned, and what comes next."""
     state, campaign = request.app.state, Campaign(request.app.state.store, name)
 
@@ -57,11 +56,8 @@ async def overview(request: Request, name: Name, visitor: Visiting) -> Response:
         request, "campaign.html", name=name, now=seen.now, status=status, next=next_of(seen.now),
         policy=plainly(status.policy), shares=drawing.shares(status),
         tables=status.tables()[1:] if status.actions else [],
-        limits=limits_table(status.limits) if status.limits else None,
-        metrics=metrics_table(status.metrics) if status.metrics else None,
         violations=violations(status.metrics), remarks=_remarks(status),
         learned=seen.learned, lifts=seen.learned and drawing.lifts(seen.learned.found),
-        may_close=visitor.may("operator"),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.proposal_words import proposal_text
+from seqbatch.campaign.record.situation import Situation
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import do
@@ -26,25 +27,26 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
     proposal = None
     if now.proposal is not None:
         proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
-    active = [now.actions[number].name for number in now.active]
-    return page(request, "change.html", name=name, now=now, active=active, proposal=proposal)
+    return page(request, "change.html", name=name, now=now, proposal=proposal)
 
 
 @router.post("/amend")
 async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
     """Change sizes and actions; what was assigned stays."""
     form = await read_form(request, visitor)
-    asked = _amendment(form)
+    asked = _amendment(form, await standing(request, name))
     return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
 
 
-def _amendment(form: Form) -> dict[str, Any]:
+def _amendment(form: Form, now: Situation) -> dict[str, Any]:
+    # By their numbers: a name may hold what no form sends back as it was.
+    numbers = {str(number): now.actions[number].name for number in now.active}
     added = [line.strip() for line in form.text("add").splitlines() if line.strip()]
     return {
         "reason": form.text("reason"),
         "sizes": _sizes(form.text("sizes")),
         "add": added or None,
-        "retire": form.every("retire") or None,
+        "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
         "floor": form.number("floor"),
     }
 

@@ -15,7 +15,8 @@ from seqbatch.service.pages.gathering import standing
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.trying import tried
 from seqbatch.service.pages.visitors import Visiting
-from seqbatch.service.problems import problem_of
+from seqbatch.service.pages.wording import for_people
+from seqbatch.service.problems import ProblemError, problem_of
 from seqbatch.storage.stores import SQLStore
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
@@ -43,7 +44,7 @@ def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
     try:
         return tried(store, name, lambda campaign: campaign.close()), ""
     except CampaignStateError as error:
-        refused = problem_of(error, store.label).detail
+        refused = for_people(problem_of(error, store.label).detail)
     try:
         by_force: dict[str, Any] = {"force": True, "reason": "only tried"}
         return tried(store, name, lambda campaign: campaign.close(**by_force)), refused
@@ -55,8 +56,10 @@ def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
 async def close(request: Request, name: Name, visitor: Visiting) -> Response:
     """Close the wave that the page was about."""
     form = await read_form(request, visitor)
+    if (wave := form.whole("wave")) is None:
+        raise ProblemError(422, "form-refused", "the form must name the wave that it closes.")
     options: dict[str, Any] = {
-        "wave": form.whole("wave"), "force": form.ticked("force"), "skip": form.ticked("skip"),
+        "wave": wave, "force": form.ticked("force"), "skip": form.ticked("skip"),
         "reason": form.text("reason"),
     }  # fmt: skip
     return await do(

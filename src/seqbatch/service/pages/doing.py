@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.answering import stepped
+from seqbatch.service.answering import again, stepped
 from seqbatch.service.pages.forms import ONCE, Form, kept_key
 from seqbatch.service.pages.visitors import Visitor
 from seqbatch.service.problems import ProblemError
@@ -58,6 +58,13 @@ async def do(
 def done_at(name: str, form: Form) -> RedirectResponse:
     """Lead to the page that says what a form has done."""
     return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
+
+
+async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
+    """Say whether the same form was answered already, and then maybe without what it needs now."""
+    call = form.call(request, visitor)
+    found = await run_in_threadpool(answers.find, request.app.state.store, call)
+    return again(found, call) is not None
 
 
 def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:

@@ -6,6 +6,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.service.pages.rendering import page
+from seqbatch.service.pages.wording import for_people
 from seqbatch.service.problems import TITLES, ProblemError, document
 
 #: Addresses that programs call, whatever they say they accept.
@@ -25,6 +26,7 @@ def answered(request: Request, problem: ProblemError) -> Response:
         status_code=problem.status,
         title=TITLES[problem.kind],
         problem=problem,
+        said=for_people(problem.detail),
     )
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Campaign
@@ -11,7 +10,7 @@ from seqbatch.campaign.steps.recording import number_columns
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.answering import bounded
 from seqbatch.service.models import Name
-from seqbatch.service.pages.doing import do, done_at
+from seqbatch.service.pages.doing import do, done_at, done_before
 from seqbatch.service.pages.forms import read_form
 from seqbatch.service.pages.gathering import standing
 from seqbatch.service.pages.rendering import page
@@ -19,7 +18,6 @@ from seqbatch.service.pages.units import LISTED
 from seqbatch.service.pages.uploads import Uploads, read_upload
 from seqbatch.service.pages.visitors import Visiting
 from seqbatch.service.routes.units import recorded
-from seqbatch.storage import answers
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
 
@@ -66,7 +64,7 @@ async def check(
 async def record(request: Request, name: Name, fingerprint: str, visitor: Visiting) -> Response:
     """Record exactly this file, once."""
     form, state = await read_form(request, visitor), request.app.state
-    if await run_in_threadpool(answers.find, state.store, form.call(request, visitor)):
+    if await done_before(request, visitor, form):
         return done_at(name, form)
     file = state.uploads.find(visitor.key, fingerprint)
     options: dict[str, Any] = {"correct": form.ticked("correct"), "reason": form.text("reason")}

@@ -14,13 +14,14 @@ from seqbatch.errors import CampaignStateError, InvalidFileError
 from seqbatch.service.answering import as_json, bounded, changed, sent
 from seqbatch.service.bodies import MEDIA_TYPES, own_folder, pieces_of
 from seqbatch.service.models import Name
-from seqbatch.service.pages.doing import FILE, done_at, kept
+from seqbatch.service.pages.doing import FILE, done_at, done_before, kept
 from seqbatch.service.pages.forms import Form, read_form
 from seqbatch.service.pages.gathering import standing
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.trying import tried
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.pages.visitors import Visiting, Visitor
+from seqbatch.service.pages.wording import for_people
 from seqbatch.service.problems import problem_of
 from seqbatch.storage import answers
 from seqbatch.storage.answers import Answer, Call
@@ -68,7 +69,7 @@ async def check(
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
         return page(request, "units_checked.html", found=None, place=error.place, **shown)
     except CampaignStateError as error:
-        shown["full"] = problem_of(error, state.store.label).detail
+        shown["full"] = for_people(problem_of(error, state.store.label).detail)
         return page(request, "units_checked.html", found=None, problems=[], total=0, **shown)
 
 
@@ -76,9 +77,8 @@ async def check(
 async def assign(request: Request, name: Name, fingerprint: str, visitor: Visiting) -> Response:
     """Assign the units of exactly this file, once."""
     form, state = await read_form(request, visitor), request.app.state
-    call = form.call(request, visitor)
-    if await run_in_threadpool(answers.find, state.store, call) is None:
-        file = state.uploads.find(visitor.key, fingerprint)
+    if not await done_before(request, visitor, form):
+        file, call = state.uploads.find(visitor.key, fingerprint), form.call(request, visitor)
         await run_in_threadpool(_assign, state.store, name, visitor, file, form, call)
     return done_at(name, form)
 
