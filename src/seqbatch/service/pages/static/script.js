@@ -1,5 +1,5 @@
-// Nothing here is needed: pages work without it. It shows times in the reader's zone and keeps a
-// form from being sent twice by a second click.
+// Nothing here is needed: pages work without it. It shows times in the reader's zone, keeps a form
+// from being sent twice by a second click, and passes over tables that fit when Tab is pressed.
 "use strict";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "your zone";
@@ -25,3 +25,10 @@ for (const form of document.querySelectorAll("form[method=post]")) {
 addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("button[disabled]")) button.disabled = false;
 });
+
+const tables = document.querySelectorAll(".scroll");
+const passOver = () => {
+  for (const table of tables) table.tabIndex = table.scrollWidth > table.clientWidth ? 0 : -1;
+};
+addEventListener("resize", passOver);
+passOver();
