@@ -79,10 +79,10 @@ def serving(app):
 
 
 @contextmanager
-def running(url, **limits):
+def running(url, *, folder=None, **limits):
     store = open_store(url)
     with (
-        serving(make_app(store, Settings(**limits))) as address,
+        serving(make_app(store, Settings(**limits), folder=folder)) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         yield Running(client, address, store)

@@ -194,7 +194,7 @@ def test_a_sequence_number_is_used_once(store):
 
 
 #: Tables that are no part of a campaign's record.
-BESIDE = {"folds", "tokens", "answers", "answer_pieces"}
+BESIDE = {"folds", "tokens", "sessions", "answers", "answer_pieces"}
 
 
 @pytest.mark.parametrize("table", sorted(set(metadata.tables) - BESIDE))

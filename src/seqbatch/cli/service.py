@@ -45,11 +45,12 @@ def serve(
 
         settings = Settings().changed(limit or [])
         _look(store, workers)
-        with TemporaryDirectory(prefix="seqbatch-counts-") as counts:
+        say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
+        with TemporaryDirectory(prefix="seqbatch-") as folder:
             # Workers are processes of their own, and are told by the environment.
             os.environ[service.STORE] = store
             os.environ[service.SETTINGS] = settings.as_text()
-            os.environ[service.COUNTS] = counts
+            os.environ[service.FOLDER] = folder
             uvicorn.run(
                 "seqbatch.service.app:from_environment",
                 factory=True,

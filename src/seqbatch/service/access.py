@@ -103,11 +103,7 @@ async def caller(
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
     request.app.state.rate.require(token.id)
-    needed = NEEDED[request.method, request.scope["route"].path]
-    if needed is not None and ROLES.index(token.role) < ROLES.index(needed):
-        raise ProblemError(
-            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
-        )
+    require_role(token, NEEDED[request.method, request.scope["route"].path])
     name = request.path_params.get("name")
     if name is not None:
         require_sight(token, name)
@@ -130,6 +126,19 @@ def _require_known_parameters(request: Request) -> None:
 
 #: The token of a call.
 Caller = Annotated[Token, Depends(caller)]
+
+
+def may(token: Token, needed: str | None) -> bool:
+    """Say whether a token has a role, or one that may do more."""
+    return needed is None or ROLES.index(token.role) >= ROLES.index(needed)
+
+
+def require_role(token: Token, needed: str | None) -> None:
+    """Refuse a token whose role does not allow a call."""
+    if not may(token, needed):
+        raise ProblemError(
+            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
+        )
 
 
 def require_sight(token: Token, campaign: str) -> None:

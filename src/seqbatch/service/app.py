@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fastapi import FastAPI
@@ -18,19 +19,38 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
+from seqbatch.service.pages import (
+    campaign,
+    changing,
+    closing,
+    documents,
+    done,
+    failing,
+    outcomes,
+    overview,
+    signing,
+)
+from seqbatch.service.pages import units as unit_pages
+from seqbatch.service.pages.gathering import Memory
+from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
 from seqbatch.service.rate import Rate
 from seqbatch.service.routes import campaigns, operations, planning, units, views
 from seqbatch.service.settings import Settings
-from seqbatch.storage import answers, open_store
+from seqbatch.storage import answers, open_store, sessions
 from seqbatch.storage.stores import SQLStore
 
-#: The store of a worker, which is a process of its own; its settings, and where counts are kept.
+#: The store of a worker, which is a process of its own; its settings, and the folder that all
+#: workers share.
 STORE = "SEQBATCH_SERVICE_STORE"
 SETTINGS = "SEQBATCH_SERVICE_SETTINGS"
-COUNTS = "SEQBATCH_SERVICE_COUNTS"
-#: Every how many seconds old answers are dropped, and counts are kept for other workers.
+FOLDER = "SEQBATCH_SERVICE_FOLDER"
+#: Every how many seconds what is old is dropped, and counts are kept for other workers.
 FORGETTING, KEEPING = 3600.0, 1.0
+#: The parts of the dashboard.
+PAGES = (
+    signing, overview, campaign, documents, unit_pages, outcomes, closing, changing, done,
+)  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -40,7 +60,7 @@ HEADERS = {
 
 
 def make_app(
-    store: SQLStore, settings: Settings | None = None, *, counts: Path | None = None
+    store: SQLStore, settings: Settings | None = None, *, folder: Path | None = None
 ) -> FastAPI:
     """Return the service of a store.
 
@@ -50,8 +70,9 @@ def make_app(
         Where campaigns, tokens and answers are kept.
     settings
         The limits.
-    counts
-        A folder in which several workers put their counts together; None for a single one.
+    folder
+        What several workers share: their counts, and files that wait for a confirmation. None for
+        a single one.
     """
     settings = settings or Settings()
     app = FastAPI(
@@ -63,13 +84,15 @@ def make_app(
     app.state.settings = settings
     app.state.access = access.Access(store, settings.token_seconds)
     app.state.rate = Rate(settings.rate, settings.burst)
-    app.state.metrics = Metrics(counts)
+    app.state.metrics = Metrics(None if folder is None else _made(folder / "counts"))
     app.state.groups = Groups(store, app.state.metrics)
+    app.state.memory = Memory()
     app.state.places = asyncio.Semaphore(settings.at_once)
+    app.state.folder = folder
     # The routes that are asked most come first: they are looked for in this order.
-    for part in (units, operations, campaigns, views, planning):
+    for part in (units, operations, campaigns, views, planning, *PAGES):
         app.include_router(part.router)
-    problems.handle(app, store.label)
+    problems.handle(app, store.label, failing.answered)
     app.add_middleware(Carried, metrics=app.state.metrics)
     _describe(app)
     return app
@@ -80,14 +103,23 @@ def from_environment() -> FastAPI:
     return make_app(
         open_store(os.environ[STORE], create=False),
         Settings.of_text(os.environ[SETTINGS]),
-        counts=Path(os.environ[COUNTS]),
+        folder=Path(os.environ[FOLDER]),
     )
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as own:
+        folder = app.state.folder or Path(own)
+        app.state.uploads = Uploads(_made(folder / "uploads"), app.state.settings)
+        async with _working(app):
+            yield
+
+
+@asynccontextmanager
+async def _working(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
-        asyncio.create_task(_again_and_again(FORGETTING, partial(answers.forget, app.state.store))),
+        asyncio.create_task(_again_and_again(FORGETTING, partial(_forget, app))),
         asyncio.create_task(_again_and_again(KEEPING, app.state.metrics.keep)),
     ]
     yield
@@ -98,6 +130,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # What waits is finished; what is in the middle of a transaction ends it.
     await run_in_threadpool(app.state.groups.close)
     await run_in_threadpool(app.state.metrics.keep)
+
+
+def _forget(app: FastAPI) -> None:
+    """Drop answers, sessions and files whose time is over."""
+    answers.forget(app.state.store)
+    sessions.forget(app.state.store)
+    app.state.uploads.forget()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 async def _again_and_again(seconds: float, call: Callable[[], object]) -> None:

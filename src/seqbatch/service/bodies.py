@@ -9,7 +9,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,16 +50,17 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Upload(os.PathLike[str]):
-    """A file that came as a body: it lies somewhere, and is called "body" in what is said of it."""
+    """A file that came in a call: it lies somewhere, and is called `name` in what is said of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str = "body") -> None:
         self._path = path
+        self._name = name
 
     def __fspath__(self) -> str:
         return str(self._path)
 
     def __str__(self) -> str:
-        return "body"
+        return self._name
 
 
 def media_type(request: Request) -> str:
@@ -75,7 +76,7 @@ async def read_json(request: Request, model: type[M]) -> tuple[M, str]:
             f"the body must be {JSON}; received {media_type(request)[:100] or 'no content-type'}.",
         )  # fmt: skip
     limit = request.app.state.settings.json_bytes
-    content = b"".join([piece async for piece in _pieces(request, limit)])
+    content = b"".join([piece async for piece in pieces(request, limit)])
     try:
         return model.model_validate_json(content), hashlib.sha256(content).hexdigest()
     except ValidationError as error:
@@ -100,7 +101,7 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
     with own_folder() as folder:
         path, hashed = folder / f"body.{file_format}", hashlib.sha256()
         with path.open("wb") as file:
-            async for piece in _pieces(request, request.app.state.settings.file_bytes):
+            async for piece in pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
         await run_in_threadpool(_refuse_stated_rows, path, file_format, request.app.state.settings)
@@ -162,7 +163,7 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
             yield piece
 
 
-async def _pieces(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
     """Yield a body as it comes, refusing one that is too long, too slow or compressed."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):

@@ -1,11 +1,11 @@
 """Errors as problem documents (RFC 9457), with the text that the command line has."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -45,6 +45,7 @@ TITLES = {
     "failed": "The call failed",
     "invalid-body": "The body breaks a rule",
     "unauthorised": "A valid token is needed",
+    "form-refused": "The form cannot be accepted",
     "forbidden": "The token may not do this",
     "not-found": "There is nothing at this address",
     "not-allowed": "This cannot be done at this address",
@@ -120,8 +121,8 @@ def invalid(errors: Sequence[Any]) -> ProblemError:
     return ProblemError(422, "invalid-body", f"{said}.", errors=places)
 
 
-def answered(problem: ProblemError) -> JSONResponse:
-    """Return the document."""
+def document(problem: ProblemError) -> JSONResponse:
+    """Return the problem as a document."""
     content: dict[str, Any] = {
         "type": f"urn:seqbatch:{problem.kind}",
         "title": TITLES[problem.kind],
@@ -135,25 +136,26 @@ def answered(problem: ProblemError) -> JSONResponse:
     )
 
 
-def handle(app: FastAPI, label: str) -> None:
-    """Answer every error with a problem document."""
+def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError], Response]) -> None:
+    """Answer every error with its problem: as a document, or as a page to those who want one."""
 
-    async def known(_request: Request, error: Exception) -> JSONResponse:
-        return answered(problem_of(error, label))
+    async def known(request: Request, error: Exception) -> Response:
+        return answered(request, problem_of(error, label))
 
-    async def plain(_request: Request, error: Exception) -> JSONResponse:
+    async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = {404: "not-found", 405: "not-allowed"}.get(error.status_code, "invalid-body")
         headers = dict(error.headers or {})
         problem = ProblemError(error.status_code, kind, f"{error.detail}.", headers=headers)
-        return answered(problem)
+        return answered(request, problem)
 
-    async def parameter(_request: Request, error: Exception) -> JSONResponse:
+    async def parameter(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return answered(invalid(error.errors()))
+        return answered(request, invalid(error.errors()))
 
-    async def unforeseen(_request: Request, _error: Exception) -> JSONResponse:
-        return answered(ProblemError(500, "failed", "Something failed; the log says what."))
+    async def unforeseen(request: Request, _error: Exception) -> Response:
+        failed = ProblemError(500, "failed", "Something failed; the log says what.")
+        return answered(request, failed)
 
     app.add_exception_handler(ProblemError, known)
     app.add_exception_handler(SeqbatchError, known)

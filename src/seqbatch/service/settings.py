@@ -30,6 +30,11 @@ class Settings:
         counts for itself.
     token_seconds
         How long what is known of a token is believed: a revoked one is refused after that.
+    session_seconds
+        How long somebody stays signed in to the dashboard.
+    upload_seconds, uploads
+        How long the dashboard keeps a file between its check and its confirmation, and how many of
+        them for each session; no more than `file_bytes` for each session in all.
     """
 
     json_bytes: int = 8 << 20
@@ -42,6 +47,9 @@ class Settings:
     rate: float = 1_000.0
     burst: int = 2_000
     token_seconds: float = 5.0
+    session_seconds: float = 12 * 3600.0
+    upload_seconds: float = 3600.0
+    uploads: int = 4
 
     def as_text(self) -> str:
         """Return them as a text, for the processes of a service."""

@@ -2,7 +2,7 @@
 
 All that campaigns are made of, but for the folds, is append-only: triggers refuse every update,
 deletion and replacement. The one way past them is a tombstone: what belongs to its campaign may be
-deleted. Tokens and answers belong to the service, and to no campaign.
+deleted. Tokens, sessions and answers belong to the service, and to no campaign.
 """
 
 from typing import Any
@@ -128,6 +128,12 @@ tokens = _table(
         sa.Column(name, sa.Text, nullable=False)
         for name in ("name", "role", "campaigns", "created", "expires", "revoked", "hash")
     ),
+)
+
+sessions = _table(
+    "sessions",
+    _key("hash", sa.Text),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("token", "expires")),
 )
 
 answers = _table(

@@ -58,7 +58,7 @@ class Token:
         """Return active, expired or revoked."""
         if self.revoked:
             return "revoked"
-        return "expired" if self.expires and self.expires <= _text(now) else "active"
+        return "expired" if self.expires and self.expires <= as_text(now) else "active"
 
     def sees(self, campaign: str) -> bool:
         """Say whether the token is for a campaign."""
@@ -84,7 +84,7 @@ def create(
     secret = new()
     token = Token(
         id=secret[: len(PREFIX) + 8], name=name, role=role, campaigns=campaigns,
-        created=_text(made), expires="" if expires is None else _text(expires), revoked="",
+        created=as_text(made), expires="" if expires is None else as_text(expires), revoked="",
     )  # fmt: skip
     with store.transaction(write=True) as connection:
         table = schema.tokens
@@ -102,7 +102,7 @@ def listed(store: SQLStore) -> list[Token]:
     """Return all tokens in the order in which they were made."""
     with store.transaction(write=False) as connection:
         query = sa.select(schema.tokens).order_by(schema.tokens.c.created, schema.tokens.c.id)
-        return [_token(row) for row in connection.execute(query).mappings()]
+        return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def revoke(store: SQLStore, name: str, *, now: datetime | None = None) -> Token:
@@ -114,10 +114,10 @@ def revoke(store: SQLStore, name: str, *, now: datetime | None = None) -> Token:
         if row is None:
             raise InvalidArgumentError("name", "the name or id of a token", repr(name))
         if not row["revoked"]:
-            when = _text(now or datetime.now(UTC))
+            when = as_text(now or datetime.now(UTC))
             connection.execute(table.update().where(table.c.id == row["id"]).values(revoked=when))
-            return _token({**row, "revoked": when})
-        return _token(row)
+            return from_row({**row, "revoked": when})
+        return from_row(row)
 
 
 def find(store: SQLStore, secret: str) -> Token | None:
@@ -127,7 +127,7 @@ def find(store: SQLStore, secret: str) -> Token | None:
     with store.transaction(write=False) as connection:
         query = sa.select(schema.tokens).where(schema.tokens.c.hash == hashed(secret))
         row = connection.execute(query).mappings().first()
-        return None if row is None else _token(row)
+        return None if row is None else from_row(row)
 
 
 def new() -> str:
@@ -165,10 +165,12 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _token(row: Mapping[Any, Any]) -> Token:
+def from_row(row: Mapping[Any, Any]) -> Token:
+    """Return a row of the table as a token."""
     plain: dict[str, Any] = {name: value for name, value in row.items() if name != "hash"}
     return Token(**{**plain, "campaigns": tuple(json.loads(plain["campaigns"]))})
 
 
-def _text(when: datetime) -> str:
+def as_text(when: datetime) -> str:
+    """Return a time as it is kept: such texts sort as the times do."""
     return when.astimezone(UTC).isoformat(timespec="seconds")

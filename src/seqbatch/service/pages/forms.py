@@ -1,0 +1,113 @@
+"""Forms as they are sent: within bounds, made by us for this session, each of them once."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+
+from seqbatch.service.answering import LONGEST_KEY
+from seqbatch.service.bodies import media_type, pieces
+from seqbatch.service.pages.visitors import Visitor, require_form_token
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage.answers import Call
+
+FORM = "application/x-www-form-urlencoded"
+#: The longest form without a file, and the most fields of one.
+BYTES, FIELDS = 512 << 10, 300
+#: The fields that every form carries, and that are no part of what is asked.
+CSRF, ONCE = "csrf", "once"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What was filled in.
+
+    Parameters
+    ----------
+    fields
+        Names and values, in the order of the form.
+    """
+
+    fields: Sequence[tuple[str, str]] = field(default_factory=list)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return what a field holds, without spaces around it."""
+        return next((value for key, value in self.fields if key == name), default).strip()
+
+    def every(self, name: str) -> list[str]:
+        """Return what all fields of a name hold: the boxes that were ticked."""
+        return [value for key, value in self.fields if key == name]
+
+    def ticked(self, name: str) -> bool:
+        """Say whether a box was ticked."""
+        return bool(self.text(name))
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number, None where the field is empty."""
+        text = self.text(name).replace(",", "").replace(" ", "")
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise _no_number(name, "a whole number", text) from None
+
+    def number(self, name: str) -> float | None:
+        """Return a number, None where the field is empty."""
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            raise _no_number(name, "a number", text) from None
+
+    def call(self, request: Request, visitor: Visitor) -> Call:
+        """Return what the answer is kept under: the same form sent again gets it again."""
+        key = self.text(ONCE)
+        if not 8 <= len(key) <= LONGEST_KEY - 10 or not key.isascii() or not key.isprintable():
+            raise ProblemError(422, "form-refused", f"the form must carry its field {ONCE!r}.")
+        asked = [(name, value) for name, value in self.fields if name != CSRF]
+        said = json.dumps([request.method, request.url.path, asked])
+        return Call(
+            token=visitor.token.id,
+            key=kept_key(key),
+            request=hashlib.sha256(said.encode()).hexdigest(),
+        )
+
+
+def kept_key(once: str) -> str:
+    """Return the key of a form's answer, apart from the keys that clients choose."""
+    return f"page {once}"
+
+
+async def read_form(request: Request, visitor: Visitor) -> Form:
+    """Return a form that this session was given."""
+    form = await read_fields(request)
+    require_form_token(visitor.secret, form.text(CSRF))
+    return form
+
+
+async def read_fields(request: Request) -> Form:
+    """Return a form, whoever made it."""
+    if media_type(request) != FORM:
+        raise ProblemError(415, "unsupported", f"the body must be a form of {FORM}.")
+    content = b"".join([piece async for piece in pieces(request, BYTES)])
+    try:
+        text = content.decode("ascii")
+        fields = parse_qsl(
+            text, keep_blank_values=True, strict_parsing=bool(text), errors="strict",
+            max_num_fields=FIELDS,
+        )  # fmt: skip
+    except ValueError:
+        raise ProblemError(422, "form-refused", "the form cannot be read.") from None
+    return Form(fields)
+
+
+def _no_number(name: str, rule: str, received: str) -> ProblemError:
+    return ProblemError(
+        422, "invalid-argument", f"{name} must be {rule}; received {received[:100]!r}."
+    )

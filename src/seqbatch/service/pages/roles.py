@@ -1,0 +1,36 @@
+"""Who may open which page and press which button: one table of all of them."""
+
+_CAMPAIGN = "/campaigns/{name}"
+#: The least role that a page asks for; those that are open ask for none.
+NEEDED: dict[tuple[str, str], str | None] = {
+    ("GET", "/static/{file}"): None,
+    ("GET", "/sign-in"): None,
+    ("POST", "/sign-in"): None,
+    ("POST", "/sign-out"): "viewer",
+    ("GET", "/"): "viewer",
+    ("GET", _CAMPAIGN): "viewer",
+    ("GET", f"{_CAMPAIGN}/findings"): "viewer",
+    ("GET", f"{_CAMPAIGN}/report"): "viewer",
+    ("GET", f"{_CAMPAIGN}/protocol"): "viewer",
+    ("GET", f"{_CAMPAIGN}/history"): "viewer",
+    ("GET", f"{_CAMPAIGN}/document"): "viewer",
+    ("GET", f"{_CAMPAIGN}/units"): "operator",
+    ("POST", f"{_CAMPAIGN}/units"): "operator",
+    ("GET", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
+    ("POST", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/outcomes"): "operator",
+    ("POST", f"{_CAMPAIGN}/outcomes"): "operator",
+    ("GET", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
+    ("POST", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/close"): "operator",
+    ("POST", f"{_CAMPAIGN}/close"): "operator",
+    ("GET", f"{_CAMPAIGN}/done/{{once}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/assignments/{{once}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/files"): "operator",
+    ("GET", f"{_CAMPAIGN}/export"): "operator",
+    ("GET", f"{_CAMPAIGN}/change"): "admin",
+    ("POST", f"{_CAMPAIGN}/amend"): "admin",
+    ("POST", f"{_CAMPAIGN}/adopt"): "admin",
+    ("POST", f"{_CAMPAIGN}/continue"): "admin",
+    ("POST", f"{_CAMPAIGN}/abort"): "admin",
+}

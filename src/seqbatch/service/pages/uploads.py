@@ -1,0 +1,181 @@
+"""Files between two steps: checked in the first, used in the second, and nobody else's."""
+
+import hashlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from seqbatch.campaign.tables.reading import READ
+from seqbatch.service.bodies import Upload, media_type, pieces
+from seqbatch.service.pages.forms import CSRF, FIELDS, Form
+from seqbatch.service.pages.visitors import Visitor, require_form_token
+from seqbatch.service.problems import ProblemError
+from seqbatch.service.settings import Settings
+from seqbatch.storage.answers import PIECE
+
+#: How files may be named, and what they are then. None that has to be decompressed as a whole.
+ENDINGS = {ending: kind for ending, kind in READ.items() if not ending.endswith(".gz")}
+FIELD_BYTES = 64 << 10
+_DIGITS = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that was sent.
+
+    Parameters
+    ----------
+    fingerprint
+        Its SHA-256, by which it is found again.
+    name
+        What the sender calls it; it is shown, and never opened.
+    file_format
+        csv, parquet or arrow.
+    size
+        Its bytes.
+    path
+        Where it lies.
+    """
+
+    fingerprint: str
+    name: str
+    file_format: str
+    size: int
+    path: Path
+
+    @property
+    def upload(self) -> Upload:
+        """The file as the steps take it, called by the sender's name in messages."""
+        return Upload(self.path, self.name)
+
+
+class Uploads:
+    """The files of all sessions, each for a while.
+
+    Parameters
+    ----------
+    folder
+        Where they lie, the same for all workers.
+    settings
+        How long, how many and how large.
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self._folder = folder
+        self._settings = settings
+
+    def keep(self, key: str, file: BinaryIO, name: str) -> Kept:
+        """Keep a file for a session; the oldest of its others make room."""
+        self.forget()
+        own = self._folder / key
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kind, hashed = _format(name), hashlib.sha256()
+        with NamedTemporaryFile(dir=own, suffix=".partial", delete=False) as out:
+            while piece := file.read(PIECE):
+                hashed.update(piece)
+                out.write(piece)
+        fingerprint, path = hashed.hexdigest(), own / f"{hashed.hexdigest()}.{kind}"
+        Path(out.name).replace(path)
+        kept = Kept(fingerprint, name, kind, path.stat().st_size, path)
+        told = {**asdict(kept), "path": path.name}
+        (own / f"{fingerprint}.json").write_text(json.dumps(told), encoding="utf-8")
+        self._make_room(own, fingerprint)
+        return kept
+
+    def find(self, key: str, fingerprint: str) -> Kept:
+        """Return a session's file; refuse one that is not there any more."""
+        told = self._folder / key / f"{fingerprint}.json"
+        if len(fingerprint) == 64 and _DIGITS.issuperset(fingerprint) and told.is_file():
+            found = json.loads(told.read_text(encoding="utf-8"))
+            path = told.parent / found.pop("path")
+            if path.is_file() and _age(path) < self._settings.upload_seconds:
+                return Kept(**found, path=path)
+        raise ProblemError(
+            404, "not-found",
+            "this file is not here any more: uploads are kept for "
+            f"{self._settings.upload_seconds / 60:g} minutes, for whoever sent them. Nothing was "
+            "done. Upload it again.",
+        )  # fmt: skip
+
+    def drop(self, key: str, fingerprint: str = "*") -> None:
+        """Drop a session's file, or all of them."""
+        for path in (self._folder / key).glob(f"{fingerprint}.*"):
+            path.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Drop what was kept long enough."""
+        for path in self._folder.glob("*/*"):
+            if _age(path) >= self._settings.upload_seconds:
+                path.unlink(missing_ok=True)
+
+    def _make_room(self, own: Path, newest: str) -> None:
+        told = sorted(own.glob("*.json"), key=_age)
+        sizes = {path.stem: json.loads(path.read_text("utf-8"))["size"] for path in told}
+        room = self._settings.file_bytes
+        for place, (fingerprint, size) in enumerate(sizes.items()):
+            room -= size
+            if fingerprint != newest and (place >= self._settings.uploads or room < 0):
+                self.drop(own.name, fingerprint)
+
+
+async def read_upload(
+    request: Request, visitor: Visitor, *, field: str = "file"
+) -> tuple[Form, Kept]:
+    """Return a form with a file: the file is kept for the session, its other fields come with it.
+
+    It goes to disk piece by piece, within the limits of a body that is a file.
+    """
+    parts = await _parts(request)
+    try:
+        every = parts.multi_items()
+        form = Form([(name, value) for name, value in every if isinstance(value, str)])
+        require_form_token(visitor.secret, form.text(CSRF))
+        file = parts.get(field)
+        if not isinstance(file, UploadFile) or not file.filename:
+            raise ProblemError(422, "invalid-argument", "no file was chosen. Choose one.")
+        uploads: Uploads = request.app.state.uploads
+        name = Path(file.filename.replace("\\", "/")).name[:200]
+        kept = await run_in_threadpool(uploads.keep, visitor.key, file.file, name)
+    finally:
+        await parts.close()
+    return form, kept
+
+
+async def _parts(request: Request) -> FormData:
+    if media_type(request) != "multipart/form-data":
+        raise ProblemError(415, "unsupported", "the body must be a form of multipart/form-data.")
+    parser = MultiPartParser(
+        request.headers,
+        pieces(request, request.app.state.settings.file_bytes),
+        max_files=1, max_fields=FIELDS, max_part_size=FIELD_BYTES,
+    )  # fmt: skip
+    try:
+        return await parser.parse()
+    except (MultiPartException, UnicodeError) as error:
+        raise ProblemError(422, "form-refused", f"the form cannot be read: {error}.") from None
+
+
+def _format(name: str) -> str:
+    found = next((kind for end, kind in ENDINGS.items() if name.lower().endswith(end)), None)
+    if found is None:
+        raise ProblemError(
+            415, "unsupported",
+            f"the file must be named with one of {', '.join(ENDINGS)}; received {name!r}. Save a "
+            "sheet as CSV first; unpack a compressed file.",
+        )  # fmt: skip
+    return found
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
