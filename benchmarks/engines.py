@@ -56,7 +56,8 @@ def _second_wave() -> Iterator[tuple[FrozenRule, pa.Table]]:
         store = open_store(Path(folder) / "campaigns.db")
         spec = spec_of(sums="exact", grid={"sizes": [2_000, ROWS, 10]})
         campaign = Campaign.create(spec, store=store)
-        ids = campaign.assign(first).table["id"]
+        ids = first["id"].to_arrow()
+        campaign.assign(first)
         campaign.record(pa.table({"id": ids, "y": random.normal(size=2_000)}))
         campaign.close()
         table = units.with_columns(y=pl.Series(random.normal(size=ROWS))).to_arrow()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seqbatch import allocation as allocation
     from seqbatch import campaign as campaign
     from seqbatch import datasets as datasets
+    from seqbatch import engine as engine
     from seqbatch import environments as environments
     from seqbatch import inference as inference
     from seqbatch import lab as lab
@@ -41,8 +42,8 @@ __all__ = [
 #: Imported when first asked for, since some take a while and some need an extra to be installed;
 #: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
 ROOMS = (
-    "allocation", "campaign", "datasets", "environments", "inference", "lab", "planning",
-    "simulation", "storage",
+    "allocation", "campaign", "datasets", "engine", "environments", "inference", "lab",
+    "planning", "simulation", "storage",
 )  # fmt: skip
 
 

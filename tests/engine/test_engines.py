@@ -89,6 +89,12 @@ def test_a_piece_that_kills_every_process_is_given_up(engines):
     assert caught.value.__notes__ == ["In piece 2."]
 
 
+@pytest.mark.parametrize("name", ["local-2", "dask"])
+def test_an_interrupt_is_left_to_the_process_that_started_the_others(engines, name):
+    found = dict(as_completed(engines(name), pieces.ignores_interrupts, range(8)))
+    assert set(found.values()) == {True}
+
+
 def test_processes_end_with_the_engine():
     with open_engine("local", jobs=2) as engine:
         found = set(dict(as_completed(engine, pieces.pid, range(6))).values())

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from seqbatch.engine import open_engine
+from seqbatch.cli.app import app
+from seqbatch.engine import as_completed, open_engine
 from seqbatch.errors import InvalidGridError
 from seqbatch.lab.comparison import compare
 from seqbatch.policies import SBPE
 from seqbatch.simulation import Line, run_tasks, sweep
 from tests.engine.conftest import NAMES
+from tests.engine.pieces import square
 from tests.simulation.test_sweep import TWO, arguments
 
 SPEC = """
@@ -97,18 +100,13 @@ def test_a_comparison_with_a_policy_beside_the_spec_is_the_same_everywhere(engin
 
 
 @pytest.mark.slow
-def test_a_cluster_is_reached_by_its_address(tmp_path):
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    ) as cluster:  # fmt: skip
-        address = cluster.scheduler_address.removeprefix("tcp://")
-        lines = {"a": Line(SBPE(), TWO)}
-        common = arguments(lines=lines, trials=1)
-        far = sweep(**common, out=tmp_path / "far", engine=f"dask://{address}")
+def test_a_cluster_is_reached_by_its_address_and_left_as_it_is(engines, tmp_path):
+    cluster = engines("dask")
+    address = cluster._client.scheduler.address.removeprefix("tcp://")
+    common = arguments(lines={"a": Line(SBPE(), TWO)}, trials=1)
+    far = sweep(**common, out=tmp_path / "far", engine=f"dask://{address}")
     assert far.equals(sweep(**common, out=tmp_path / "near"))
+    assert dict(as_completed(cluster, square, [3])) == {0: 9}
 
 
 def ended(group):
@@ -123,13 +121,12 @@ def ended(group):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_interrupt_ends_every_process(engine, tmp_path):
+def test_an_interrupt_ends_every_process(tmp_path):
     spec = tmp_path / "comparison.toml"
     text = SPEC.replace("beside_the_spec.Own", "SBPE").replace("trials = 3", "trials = 3000")
     spec.write_text(text.replace("[300]", "[60000]"), encoding="utf-8")
     command = [str(SEQBATCH), "simulate", str(spec), "--jobs", "2",
-               "--engine", engine, "--out", str(tmp_path / "out")]  # fmt: skip
+               "--out", str(tmp_path / "out")]  # fmt: skip
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -148,10 +145,9 @@ def test_an_interrupt_ends_every_process(engine, tmp_path):
 def test_the_option_is_refused_where_it_is_wrong(tmp_path):
     spec = tmp_path / "comparison.toml"
     spec.write_text(SPEC.replace("beside_the_spec.Own", "SBPE"), encoding="utf-8")
-    command = [str(SEQBATCH), "simulate", str(spec), "--engine", "spark",
-               "--out", str(tmp_path / "out")]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
+    words = ["simulate", str(spec), "--engine", "spark", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
     assert "--engine must be one of local, dask, ray" in done.stderr
 
 

@@ -22,15 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    "core",
-    "policies",
-    "allocation",
-    "simulation",
-    "planning",
-    "inference",
-    "campaign",
+    "core", "policies", "allocation", "engine", "simulation", "planning", "inference", "campaign",
     "service",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -79,9 +80,15 @@ class Ray(Engine):
         _refuse_running(ray)
         self._stack.callback(ray.shutdown)
         try:
-            ray.init(f"ray://{address}", logging_level=logging.CRITICAL)
+            with warnings.catch_warnings():
+                # The error says it all.
+                warnings.simplefilter("ignore", UserWarning)
+                ray.init(f"ray://{address}", logging_level=logging.CRITICAL)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise EngineError(f"no Ray cluster answers at {address}: {error}") from None
+            raise EngineError(
+                f"no Ray cluster answers at {address}: {error}. If the cluster asks for a token, "
+                "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to its own."
+            ) from None
         return ray
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:

@@ -82,8 +82,8 @@ class FrozenRule:
         rewards = now.spec.reward.sign * now.rewards(np.where(seen, value, 0.0), decided.actions)
         own = now.encoder(wave=now.wave).encode(given)
         whole = scale_of(now).rounded(own, rewards)
-        chances = decided.probabilities[:, list(now.active)] * 2.0**CHANCES
-        chances = np.floor(chances + 0.5).astype(np.int64)
+        scaled = decided.probabilities[:, list(now.active)] * 2.0**CHANCES
+        chances = np.floor(scaled + 0.5).astype(np.int64)
         one, none = np.ones_like(absent), np.zeros_like(absent)
         counts = np.column_stack([one, absent, none, outside, decided.randomised]).astype(np.int64)
         places = np.searchsorted(np.array(now.active), decided.actions)

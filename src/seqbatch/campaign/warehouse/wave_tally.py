@@ -124,7 +124,7 @@ class WaveTally:
         rows = []
         for key in sorted(self.groups):
             group = self.groups[key]
-            row = dict(zip(added, map(str, group.sums), strict=True))
+            row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))
             row |= {"action": actions[key[0]], "part": str(key[1]), "seen": str(key[2])}
             row["distinct_units"] = str(len(np.unique(group.ids)))
             rows.append(row | {"statement": fingerprint} | _unknown(now, known=bool(key[2])))
