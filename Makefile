@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture fuzz spark mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture load fuzz spark mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -46,6 +46,10 @@ KILLS ?= 3000
 torture: .venv/ready
 	$(BIN)/python -m tests.campaign.torture $(KILLS)
 
+# The service under load, beside a bare route, and with workers killed; writes its section of docs/reliability.md.
+load: .venv/ready
+	$(BIN)/python -m benchmarks.service $(LOAD)
+
 # Calls made up from the service's schema, right and wrong; none may fail it.
 CASES ?= 5000
 fuzz: .venv/ready
@@ -81,6 +85,7 @@ requirements:
 	sed -i.bak 's/^\(pgserver==[^ ;]*\) \\$$/\1 ; python_version < "3.13" \\/' requirements/dev.txt && rm requirements/dev.txt.bak
 	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra bench -c requirements/dev.txt -o requirements/bench.txt pyproject.toml
 	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra spark -c requirements/dev.txt -o requirements/spark.txt pyproject.toml
+	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra service --extra postgres --build-deps-for wheel -c requirements/dev.txt -o requirements/service.txt pyproject.toml
 
 clean:
 	rm -rf .venv out

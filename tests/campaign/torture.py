@@ -17,13 +17,13 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 
+from benchmarks.service.page import PAGE, section
 from seqbatch import __version__
 from tests.campaign import torture_postgres
 from tests.campaign.crashing import FAULTS, Nursery, order
 from tests.campaign.fuzzing import Examiner, cases
 from tests.campaign.stages import CALLS, examine, prepare
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 HEAD = """\
 # Reliability
 
@@ -178,7 +178,7 @@ def main(kills):
     text = (
         head + "\n".join(rows) + "\n" + total + TAIL.format(points=", ".join(FAULTS), fuzzed=fuzzed)
     )
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(text + section(), encoding="utf-8")
     print("\n".join(rows) + "\n" + total)
 
 

@@ -22,6 +22,7 @@ from seqbatch.storage import open_store
 from seqbatch.storage.migrating import KNOWN
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
+from seqbatch.storage.together import Together
 
 EVENT = Event(
     sequence=1, kind="create", at="2030-01-01T00:00:00+00:00", who="ann", why="é 'quoted'",
@@ -329,3 +330,40 @@ def test_an_answer_that_was_lost_is_not_called_a_failure(postgres_url, monkeypat
     with pytest.raises(StoreError, match="Nothing was changed"), store.change("one"):
         raise sa.exc.OperationalError("SELECT", None, Exception("too many"))
     store.close()
+
+
+def test_a_part_that_fails_leaves_nothing_and_is_not_remembered(store):
+    with_units(store)
+    more = replace(EVENT, sequence=3, kind="assign", previous="h2", hash="h3")
+
+    def fails(together):
+        with together.change("one") as change:
+            assert change.claim(["b"], 3)
+            change.add_units(replace(UNITS, chunk=1, event=3, first=3, count=1))
+            add_event(change, more)
+            assert change.newest() == (3, "h3", 3)
+            raise ZeroDivisionError
+
+    with Together(store) as together:
+        with pytest.raises(ZeroDivisionError):
+            fails(together)
+        with together.change("one") as change:
+            assert change.newest() == (2, "h2", 2)
+            assert change.next_chunks() == (1, 0)
+            assert change.last_state_hash() == "s"
+            assert change.numbers(["b"]).tolist() == [-1]
+            add_event(change, more)
+    with store.read("one") as reader:
+        assert reader.newest() == (3, "h3", 3)
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_units_are_claimed_all_or_none(store, count):
+    begun(store)
+    units = [f"u{number}" for number in range(count)]
+    with store.change("one") as change:
+        assert change.claim(units, 0)
+        # Few and many are numbered in two ways: both see the one that has a number.
+        assert not change.claim([*(f"v{number}" for number in range(count)), "u0"], count)
+        assert change.numbers(["v0", units[-1]]).tolist() == [-1, count - 1]
+        add_event(change, replace(EVENT, sequence=2, kind="assign", previous="h1", hash="h2"))
