@@ -7,17 +7,17 @@ default is: for a law of effects around the stated one, alone and replanned. All
 """
 
 import argparse
-import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.replanning_page import Setting, described, page
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning import Plan, plan
@@ -35,14 +35,6 @@ PAGE = Path("docs/replanning.md")
 
 #: Given what was seen and what is planned: the sizes to come, and the share of the next at random.
 Chooser = Callable[[Statistics, int, tuple[int, ...]], tuple[tuple[int, ...], float]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A layout, and the stated effect over the true one."""
-
-    layout: str
-    factor: float
 
 
 @cache
@@ -177,50 +169,6 @@ def some(setting: Setting, keep: Path | None, seeds: range) -> Floats:
     return lost
 
 
-def share(part: Floats, whole: Floats) -> tuple[float, float]:
-    """Return a ratio of means over campaigns, and its standard error (the delta method)."""
-    value = float(part.mean() / whole.mean())
-    error = float((part - value * whole).std(ddof=1) / math.sqrt(len(part)) / abs(whole.mean()))
-    return value, error
-
-
-def described(setting: Setting, lost: Floats) -> str:
-    """Return a setting's row of the table."""
-    means = [
-        f"{column.mean():.0f} ± {column.std(ddof=1) / len(lost) ** 0.5:.0f}" for column in lost.T
-    ]
-    before, right, after, knowing, hedged, both = lost.T
-    if setting.factor == 1:
-        cells = [
-            "costs {:.1%} ± {:.1%}".format(*share(part - start, right))
-            for part, start in ((after, before), (knowing, before), (both, hedged))
-        ]
-    else:
-        cells = [
-            "{:.0%} ± {:.0%}".format(*share(before - part, before - right))
-            for part in (after, knowing, both)
-        ]
-    return (
-        " | ".join(
-            [
-                f"| {setting.layout}",
-                said(setting.factor),
-                f"{len(lost)}",
-                *means,
-                *cells,
-            ]
-        )
-        + " |"
-    )
-
-
-def said(factor: float) -> str:
-    """Return how wrong the stated effect is."""
-    if factor == 1:
-        return "right"
-    return f"{factor:g} times too large" if factor > 1 else f"{1 / factor:g} times too small"
-
-
 def main() -> None:
     """Run every setting and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -231,53 +179,17 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder to keep results in, and resume from")
     parser.add_argument("--out", type=Path, default=PAGE)
     asked = parser.parse_args()
-    table = []
+    results: dict[Setting, Floats] = {}
     for setting in [Setting(layout, f) for layout in asked.layouts for f in asked.factors]:
         start = time.perf_counter()
-        lost = measured(setting, asked.campaigns, asked.jobs, asked.keep)
-        table.append(described(setting, lost))
-        print(table[-1], f"{time.perf_counter() - start:.0f} s", flush=True)
-    asked.out.write_text(page(table), encoding="utf-8")
-
-
-COLUMNS = (
-    "layout", "stated effect", "campaigns", "planned", "right plan", "replanned", "told", "law",
-    "law, replanned", "recovered", "by the told", "by law, replanned",
-)  # fmt: skip
-PAGE_TEXT = """# What replanning saves
-
-Made by `python -m benchmarks.replanning`. Every campaign is of {units:,} units,
-{actions} actions and {waves} waves, run unit by unit by least squares and greedy choices, with
-parameters drawn for a true effect of {effect:g} and noise {noise:g}: in the shared layout a
-vector of {dim} numbers for each action and one model, in the block layout {features} features
-and a constant and one model per action. *Planned* takes the stated effect for certain
-(`effect_spread=1`); *law* is what `plan` does by default, a law of effects around the stated one.
-All columns see the same units. *Replanned* takes the proposal after every wave. *Told* is told
-the true effect after the first wave, and chooses the best fixed sizes and the share of the next
-wave at random for it: what the size of the effect, once known, can still be worth. The loss is
-the regret of the plan for the stated effect less that of the plan for the true one; the last
-three columns are the shares of it that are recovered. The aim was 60% of it where the guess is
-wrong by 4 or more, and a cost of less than 2% where it is right.
-
-{columns}
-{table}
-
-Where the effect was stated too small, the first wave is too large, and its loss is sunk before
-the first outcome is there: no resizing of later waves gets it back, as the column of the told
-says. Only a first wave that does not trust the guess helps there: the law of effects. Where it was
-stated too large, the first wave teaches too little, and a larger second wave, or a part of it at
-random, can make up for some of it; in the shared layout even the told recovers little. The law
-has a price where the guess is right: compare the columns *law* and *planned* there.
-"""
-
-
-def page(table: list[str]) -> str:
-    """Return the page."""
-    return PAGE_TEXT.format(
-        units=UNITS, actions=ACTIONS, waves=WAVES, effect=EFFECT, noise=NOISE,
-        dim=DIM, features=DIM - 1, table="\n".join(table),
-        columns=f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}",
+        results[setting] = measured(setting, asked.campaigns, asked.jobs, asked.keep)
+        row = described(setting, results[setting])
+        print(row, f"{time.perf_counter() - start:.0f} s", flush=True)
+    written = page(
+        results, units=UNITS, actions=ACTIONS, waves=WAVES, effect=EFFECT, noise=NOISE, dim=DIM,
+        features=DIM - 1,
     )  # fmt: skip
+    asked.out.write_text(written, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,13 +31,18 @@ def test_a_proposal_is_shown_and_adopted():
     assert "Proposed: waves to come of " in shown
     assert " instead of 40, 2,900" in shown
     assert "That is expected to save " in shown
+    how = (
+        "To adopt the proposal, before units are assigned: seqbatch campaign replan spring --adopt"
+    )
+    assert how in shown
     assert "Proposed: waves to come of " in " ".join(run("status", "spring").stdout.split())
     made = said("replan", "spring")
     assert not made["adopted"]
     assert made["proposal"] == said("status", "spring")["proposal"]
     shown = " ".join(run("replan", "spring").stdout.split())
-    assert "To adopt it: seqbatch campaign replan spring --adopt" in shown
+    assert how in shown
     assert "Adopted (event 5)." in run("replan", "spring", "--adopt").stdout
+    assert how not in " ".join(run("close", "spring", "--wave", "1").stdout.split())
     after = said("replan", "spring")
     assert after["sizes"] == [60, *made["proposal"]["sizes"]]
     assert after["proposal"] is None

@@ -349,12 +349,22 @@ def close(
     """
     with opened(name, store, who, as_json) as campaign:
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
+        # Where an earlier wave is shown again, its proposal may have lapsed.
+        valid = campaign.situation().proposal is not None
         then = next_command(campaign, store)
     if as_json:
         dump({**asdict(result), "next": then})
-    else:
-        show_closed(result)
-        say_next(then)
+        return
+    show_closed(result)
+    if valid and result.proposal is not None and result.proposal.changes:
+        say_how_to_adopt(name, store)
+    say_next(then)
+
+
+def say_how_to_adopt(name: str, store: str) -> None:
+    """Say how a proposal becomes the campaign's sizes, and until when."""
+    adopt = command("replan", name, "--adopt", store=store)
+    say(f"To adopt the proposal, before units are assigned: {adopt}")
 
 
 def show_closed(result: "Closed") -> None:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Delimiter, Encoding, Name, Reason, Where, Who, opened, show_held
+from seqbatch.cli.campaign import (
+    Delimiter,
+    Encoding,
+    Name,
+    Reason,
+    Where,
+    Who,
+    opened,
+    say_how_to_adopt,
+    show_held,
+)
 from seqbatch.cli.campaign_views import app
 from seqbatch.cli.console import (
     BAD_INPUT,
@@ -173,7 +183,7 @@ def replan(
     if adopt:
         say(f"Adopted (event {now.sequence}).")
     elif found is not None and found.changes:
-        say(f"To adopt it: {command('replan', name, '--adopt', store=store)}")
+        say_how_to_adopt(name, store)
     say_next(then)
 
 

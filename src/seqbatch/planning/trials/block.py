@@ -20,7 +20,8 @@ import numpy as np
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws, wishart_diagonal, wishart_factors
+from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.grams import DIAGONAL, Grams
 from seqbatch.planning.trials.greedy import Past, Rates, least_squares, solve
 from seqbatch.planning.trials.running import Batch, Learned, run
 from seqbatch.planning.trials.starts import (
@@ -32,8 +33,7 @@ from seqbatch.planning.trials.starts import (
 )
 
 #: What the kept normals are used for, and how far apart those of units assigned by chance are.
-POINTS, BELOW, DIAGONAL, CROSS, NOISE = range(5, 10)
-ROWS, BY_CHANCE, ELIGIBLE = 15, 20, 40
+POINTS, NOISE, BY_CHANCE, ELIGIBLE = 5, 9, 20, 40
 #: The sums of so many first batches are kept.
 FIRSTS_KEPT = 8
 
@@ -116,6 +116,10 @@ class BlockEnsemble:
         return self._by_chance if fit is None else self._choose(number, fit, min(own, self.points))
 
     @cached_property
+    def _grams(self) -> Grams:
+        return Grams(self.draws, self.theta.shape, self.points, self.rows)
+
+    @cached_property
     def _firsts(self) -> dict[Batch, Learned]:
         return {}
 
@@ -137,7 +141,7 @@ class BlockEnsemble:
         start = self._start(batch, choice)
         parts, apart = [], 0
         if batch.own:
-            factors = self._factors(batch.number, batch.own, choice)
+            factors = self._chosen_factors(batch, choice)
             parts.append(self._sums(batch.number, factors))
             apart = BY_CHANCE
         weight, last = start.weight, None
@@ -145,12 +149,16 @@ class BlockEnsemble:
             last, singular = self._square(start.count)
             weight = weight * singular
         if start.count.any():
-            factors = self._uniform_factors(batch.number, start.count, apart=apart, last=last)
+            factors = self._grams.uniform(batch.number, start.count, apart=apart, last=last)
             parts.append(self._sums(batch.number, factors, apart=apart))
         first, *more = parts or [self.nothing()]
         gram = sum((part.gram for part in more), first.gram)
         moment = sum((part.moment for part in more), first.moment)
         return Learned(gram, moment, weight)
+
+    def _chosen_factors(self, batch: Batch, choice: "_Choice") -> Floats:
+        """Return roots of the grams of the batch's own choices."""
+        return self._grams.chosen(batch.number, batch.own, choice.gram, choice.count, choice.frame)
 
     def _square(self, count: Floats) -> tuple[Floats, Floats]:
         """Return the last squared diagonals of a first batch's grams, and weights."""
@@ -194,7 +202,7 @@ class BlockEnsemble:
         regret = np.empty((trials, len(seen)))
         for batch, units in enumerate(seen):
             everyone = np.full((trials, 1), float(units))
-            factors = self._uniform_factors(batch, everyone)
+            factors = self._grams.uniform(batch, everyone)
             normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
             gram = factors @ np.swapaxes(factors, -1, -2)
             moment = (gram @ self.theta[..., None])[..., 0]
@@ -265,110 +273,10 @@ class BlockEnsemble:
             *filled,
         )
 
-    def _factors(self, batch: int, size: int, choice: "_Choice") -> Floats:
-        """Return F with F F' each action's gram of `size` units, shape (trials, K, dim, dim)."""
-        weight = size / min(size, self.points)
-        if self.rows is not None:
-            return _root(weight * choice.gram)
-        # The other directions depend on how many units an action got, not on how many points.
-        count = np.rint(weight * choice.count)
-        return self._assembled(batch, weight * choice.gram, choice.count, count, choice.frame)
-
-    def _uniform_factors(
-        self, batch: int, count: Floats, *, apart: int = 0, last: Floats | None = None
-    ) -> Floats:
-        if self.rows is not None:
-            return _root(self._gram_of_rows(batch, count, apart))
-        trials, actions, dim = self.theta.shape
-        cells = count.shape[1]
-        # The constant's column, then the features' own in coordinates as they are.
-        factors = np.zeros((trials, cells, dim, dim))
-        factors[..., 0, 0] = np.sqrt(count)
-        if dim > 1:
-            cross = self.draws.normals(CROSS + apart, batch, (trials, actions, dim - 1, dim - 1))
-            factors[..., 1:, 0] = cross[:, :cells, :, 0] * (count > 0)[..., None]
-            below, diagonal = self._wishart_normals(batch, cells, apart)
-            factors[..., 1:, 1:] = wishart_factors(below, diagonal, count - 1, last=last)
-        return factors
-
     @property
     def _axes(self) -> Floats:
         dim = self.theta.shape[2]
         return np.broadcast_to(np.eye(dim - 1), (self.trials, dim - 1, dim - 1))
-
-    def _gram_of_rows(self, batch: int, count: Floats, apart: int) -> Floats:
-        """Return each action's gram of so many rows taken at random, one action after another.
-
-        Where there are more than points, each point stands for several.
-        """
-        points = self.draws.taken(self._given_rows, ROWS + apart, batch, (self.trials, self.points))
-        vectors = np.concatenate([np.ones((*points.shape[:2], 1)), points], axis=2)
-        total = np.maximum(count.sum(axis=1, keepdims=True), self.points)
-        ends = np.rint(np.cumsum(count, axis=1) * (self.points / total))
-        used = np.diff(ends, axis=1, prepend=0.0)
-        place = np.arange(self.points)
-        grams = [
-            np.swapaxes(vectors * ((place >= end - size) & (place < end))[..., None], 1, 2)
-            @ vectors
-            for end, size in zip(
-                np.moveaxis(ends, 1, 0)[..., None], np.moveaxis(used, 1, 0)[..., None], strict=True
-            )
-        ]
-        stands_for = count / np.maximum(used, 1.0)
-        gram: Floats = stands_for[..., None, None] * np.stack(grams, axis=1)
-        return gram
-
-    @property
-    def _given_rows(self) -> Floats:
-        assert self.rows is not None
-        return self.rows
-
-    def _assembled(
-        self, batch: int, inner: Floats, rank: Integers, count: Floats, frame: Floats
-    ) -> Floats:
-        """Complete grams of the decisive directions by those that do not matter to the choice.
-
-        With G = C C' the decisive part, Q its directions, P the projection on all others, and N, L
-        a Gaussian and a root of a Wishart, the gram is F F' for F = [[c, 0], [Q C + P N, P L]],
-        where c is the constant's row of C; where G lacks rank, so does C, and N has as many
-        columns less.
-        """
-        trials, actions, dim = self.theta.shape
-        size = inner.shape[2]
-        # With fewer points than directions the decisive gram is singular, which Cholesky refuses;
-        # the columns beyond its rank do not count.
-        jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
-        root = np.linalg.cholesky(inner + jitter * np.eye(size))
-        if dim == size:
-            present = (np.arange(size) < rank[..., None])[..., None, :]
-            return self._along(frame[..., : size - 1], root * present)
-        cross = self.draws.normals(CROSS, batch, (trials, actions, dim - 1, dim - 1))
-        below, normals = self._wishart_normals(batch, actions)
-        diagonal = wishart_diagonal(normals, count - size)
-        factors = np.empty((trials, actions, dim, size + dim - 1))
-        kernels.complete_roots(frame, root, rank, cross, below, diagonal, factors)
-        return factors
-
-    def _along(self, axes: Floats, root: Floats) -> Floats:
-        """Return a root of the decisive directions' gram in the coordinates of all features."""
-        features = axes[:, None] @ root[..., 1:, :]
-        return np.concatenate([root[..., :1, :], features], axis=2)
-
-    def _wishart_normals(self, batch: int, cells: int, apart: int = 0) -> tuple[Floats, Floats]:
-        """Return normals that roots of Wisharts are made of: below the diagonal, and for it."""
-        trials, actions, dim = self.theta.shape
-        below = self.draws.below(BELOW + apart, batch, (trials, actions, dim - 1, dim - 1))
-        diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))
-        return below[:, :cells], diagonal[:, :cells, 1:]
-
-
-def _root(gram: Floats) -> Floats:
-    """Return F with F F' = G, of G's rank: rows that repeat each other leave directions open."""
-    values, axes = np.linalg.eigh(gram)
-    # What rounding leaves of a direction that no row has must not pass for evidence.
-    values = np.where(values > 1e-9 * values[..., -1:], values, 0.0)
-    root: Floats = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    return root
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,142 @@
+"""The page on replanning: its table, and what that says about the aim."""
+
+import math
+from dataclasses import dataclass
+
+from benchmarks.progress import paragraph
+from seqbatch.core.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A layout, and the stated effect over the true one."""
+
+    layout: str
+    factor: float
+
+
+def share(part: Floats, whole: Floats) -> tuple[float, float]:
+    """Return a ratio of means over campaigns, and its standard error (the delta method)."""
+    value = float(part.mean() / whole.mean())
+    error = float((part - value * whole).std(ddof=1) / math.sqrt(len(part)) / abs(whole.mean()))
+    return value, error
+
+
+def described(setting: Setting, lost: Floats) -> str:
+    """Return a setting's row of the table."""
+    means = [
+        f"{column.mean():.0f} ± {column.std(ddof=1) / len(lost) ** 0.5:.0f}" for column in lost.T
+    ]
+    before, right, after, knowing, hedged, both = lost.T
+    if setting.factor == 1:
+        cells = [
+            "costs {:.1%} ± {:.1%}".format(*share(part - start, right))
+            for part, start in ((after, before), (knowing, before), (both, hedged))
+        ]
+    else:
+        cells = [
+            "{:.0%} ± {:.0%}".format(*share(before - part, before - right))
+            for part in (after, knowing, both)
+        ]
+    return (
+        " | ".join(
+            [
+                f"| {setting.layout}",
+                said(setting.factor),
+                f"{len(lost)}",
+                *means,
+                *cells,
+            ]
+        )
+        + " |"
+    )
+
+
+def said(factor: float) -> str:
+    """Return how wrong the stated effect is."""
+    if factor == 1:
+        return "right"
+    return f"{factor:g} times too large" if factor > 1 else f"{1 / factor:g} times too small"
+
+
+COLUMNS = (
+    "layout", "stated effect", "campaigns", "planned", "right plan", "replanned", "told", "law",
+    "law, replanned", "recovered", "by the told", "by law, replanned",
+)  # fmt: skip
+PAGE_TEXT = """# What replanning saves
+
+Made by `python -m benchmarks.replanning`. Every campaign is of {units:,} units,
+{actions} actions and {waves} waves, run unit by unit by least squares and greedy choices, with
+parameters drawn for a true effect of {effect:g} and noise {noise:g}: in the shared layout a
+vector of {dim} numbers for each action and one model, in the block layout {features} features
+and a constant and one model per action. *Planned* takes the stated effect for certain
+(`effect_spread=1`); *law* is what `plan` does by default, a law of effects around the stated one.
+All columns see the same units. *Replanned* takes the proposal after every wave. *Told* is told
+the true effect after the first wave, and chooses the best fixed sizes and the share of the next
+wave at random for it: what the size of the effect, once known, can still be worth. The loss is
+the regret of the plan for the stated effect less that of the plan for the true one; the last
+three columns are the shares of it that are recovered.
+
+{columns}
+{table}
+
+{verdict}
+Where the effect was stated too small, the first wave is too large, and its loss is sunk before
+the first outcome is there: no resizing of later waves gets it back. Only a first wave that does
+not trust the guess helps there: the law of effects. Where it was stated too large, the first wave
+teaches too little, and a larger second wave, or a part of it at random, can make up for some of
+it. The law has a price where the guess is right: compare the columns *law* and *planned* there.
+"""
+
+#: What replanning was meant to recover of the loss, and may cost where the guess was right.
+AIM, PRICE = 0.6, 0.02
+
+
+def verdict(results: dict[Setting, Floats]) -> str:
+    """Say where the aim was met, where it was not, and where nobody could meet it."""
+    wrong = {setting: lost.T for setting, lost in results.items() if setting.factor != 1}
+    recovered = {
+        setting: [share(before - part, before - right)[0] for part in (after, knowing, both)]
+        for setting, (before, right, after, knowing, _, both) in wrong.items()
+    }
+    beyond = {setting: row for setting, row in recovered.items() if row[1] < AIM}
+    within = {setting: row for setting, row in recovered.items() if row[1] >= AIM}
+    lines = [
+        f"The aim was to recover {AIM:.0%} of the loss where the guess is wrong by 4 or more, at "
+        f"a cost of less than {PRICE:.0%} where it is right. Replanning alone meets it in "
+        f"{_met(recovered, 0)}, the law of effects with replanning in {_met(recovered, 2)}. "
+        f"In {len(beyond)} of {len(wrong)} settings it is out of reach, whatever replanning "
+        "learns of the effect: even the told, who knows the true one after the first wave, "
+        "recovers less there ("
+        + "; ".join(f"{_named(one)}: told {row[1]:.0%}" for one, row in beyond.items())
+        + ")."
+    ]
+    if within:
+        rest = (
+            f"{_named(one)}: told {b:.0%}, replanned {a:.0%}" for one, (a, b, _) in within.items()
+        )
+        lines.append(f"In the others it is within reach ({'; '.join(rest)}).")
+    costs = [
+        f"{setting.layout} {share(lost.T[2] - lost.T[0], lost.T[1])[0]:.1%}"
+        for setting, lost in results.items()
+        if setting.factor == 1
+    ]
+    if costs:
+        lines.append(f"Where the guess is right, replanning costs {' and '.join(costs)}.")
+    return "\n".join(paragraph(" ".join(lines)))
+
+
+def _met(recovered: dict[Setting, list[float]], column: int) -> str:
+    number = sum(row[column] >= AIM for row in recovered.values())
+    return f"{number} of {len(recovered)} settings"
+
+
+def _named(setting: Setting) -> str:
+    return f"{setting.layout}, {said(setting.factor)}"
+
+
+def page(results: dict[Setting, Floats], **facts: float) -> str:
+    """Return the page; the facts are numbers that its text names."""
+    table = "\n".join(described(setting, lost) for setting, lost in results.items())
+    columns = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
+    return PAGE_TEXT.format(columns=columns, table=table, verdict=verdict(results), **facts)
