@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
-from seqbatch.service.pages import campaign, failing, overview, signing
+from seqbatch.service.pages import campaign, creating, failing, overview, planner, signing
+from seqbatch.service.pages.plans import Plans
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
 from seqbatch.service.routes import campaigns, operations, planning, units, views
@@ -30,7 +31,7 @@ from seqbatch.storage.stores import SQLStore
 STORE, FOLDER = "SEQBATCH_SERVICE_STORE", "SEQBATCH_SERVICE_FOLDER"
 FORGETTING = 3600.0
 #: The parts of the dashboard.
-PAGES = (signing, overview, campaign)
+PAGES = (signing, overview, campaign, planner, creating)
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -60,6 +61,7 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
     app.state.access = access.Access(store, settings.token_seconds)
     app.state.groups = Groups(store)
     app.state.metrics = Metrics()
+    app.state.plans = Plans(settings.plans)
     app.state.places = asyncio.Semaphore(settings.at_once)
     for part in (operations, planning, campaigns, units, views, *PAGES):
         app.include_router(part.router)

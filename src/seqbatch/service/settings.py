@@ -27,6 +27,8 @@ class Settings:
     upload_seconds, uploads
         How long the dashboard keeps a file between its check and its confirmation, and how many of
         them for each session; no more than `file_bytes` for each session in all.
+    plans
+        How many of the dashboard's latest plans are remembered.
     folder
         Where those files are kept, the same for all workers; a folder of its own where None.
     """
@@ -41,4 +43,5 @@ class Settings:
     session_seconds: float = 12 * 3600.0
     upload_seconds: float = 3600.0
     uploads: int = 4
+    plans: int = 64
     folder: Path | None = None

@@ -9,4 +9,13 @@ NEEDED: dict[tuple[str, str], str | None] = {
     ("POST", "/sign-out"): "viewer",
     ("GET", "/"): "viewer",
     ("GET", _CAMPAIGN): "viewer",
+    ("GET", "/plan"): "viewer",
+    ("GET", "/plan/answer"): "viewer",
+    ("GET", "/new"): "admin",
+    ("POST", "/new"): "admin",
+    ("GET", "/new/{fingerprint}"): "admin",
+    ("POST", "/new/{fingerprint}"): "admin",
+    ("POST", "/new/{fingerprint}/review"): "admin",
+    ("POST", "/new/{fingerprint}/create"): "admin",
+    ("GET", "/new/{fingerprint}/created/{name}"): "admin",
 }
