@@ -11,7 +11,7 @@ from seqbatch.planning.rows import Row
 from seqbatch.planning.words import chosen, costs_table, describe, tables
 
 #: The picture's height and the room above and below the points, in pixels.
-HEIGHT, ABOVE, BELOW = 240, 40, 34
+HEIGHT, ABOVE, BELOW = 260, 40, 52
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.service.pages.forms import Form
-from seqbatch.service.pages.plan_answer import PlanAnswer
+from seqbatch.service.pages.forms import Form, in_percent
+from seqbatch.service.pages.plan_answer import PlanAnswer, in_waves
 from seqbatch.service.pages.plans import Plans, Question
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.visitors import Visiting, Visitor
@@ -18,6 +18,8 @@ router = APIRouter(include_in_schema=False)
 
 #: More waves than these are asked for at the command line.
 MOST_WAVES = 20
+#: What is asked in percent.
+SHARES = ("randomised", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,8 @@ class Control:
         Whether its steps are proportional.
     value
         What stands there at first.
+    more
+        Whether it stands with those that most people leave alone.
     instead
         What a box says that takes the number's place; "" where there is none.
     """
@@ -48,6 +52,7 @@ class Control:
     log: bool = False
     value: str = ""
     instead: str = ""
+    more: bool = False
 
 
 CONTROLS = (
@@ -65,13 +70,13 @@ CONTROLS = (
             help="Outcomes are used between two waves.", instead="Recommend a number"),
     Control(name="randomised", label="Randomised share", value="10", suffix="%",
             help="Units that get a random action whatever was learned, for honest measurement."),
-    Control(name="missing", label="Missing outcomes", high=90, value="0", suffix="%",
+    Control(name="missing", label="Missing outcomes", high=90, value="0", suffix="%", more=True,
             help="Outcomes that will never come."),
     Control(name="noise", label="Noise", low=0.05, high=20, log=True, value="1", step=0.001,
-            help="Standard deviation of an outcome; 0.3 for yes or no with one yes in ten.",
-            suffix="of reward"),
+            more=True, suffix="of reward",
+            help="Standard deviation of an outcome; 0.3 for yes or no with one yes in ten."),
     Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
-            step=0.001, help="The randomised share is then raised until this is found with 80% "
+            step=0.001, more=True, help="The randomised share is then raised until this is found with 80% "
             "power.", suffix="of reward", instead="None in particular"),
 )  # fmt: skip
 
@@ -80,7 +85,9 @@ CONTROLS = (
 async def planner(request: Request, visitor: Visiting) -> Response:
     """The form; with an answer where a question came with the address."""
     form = Form(request.query_params.multi_items())
-    shown: dict[str, Any] = {"controls": CONTROLS, "values": _values(form), "answer": None}
+    values = _values(form)
+    shown: dict[str, Any] = {"controls": CONTROLS, "values": values, "answer": None}
+    shown["more_open"] = any(_changed(control, values) for control in CONTROLS if control.more)
     if not form.fields:
         return page(request, "planner.html", refused={}, **shown)
     try:
@@ -133,6 +140,13 @@ def _values(form: Form) -> dict[str, Any]:
     }
 
 
+def _changed(control: Control, values: Mapping[str, Any]) -> bool:
+    value = values[control.name]
+    if control.instead:
+        return not value["instead"]
+    return bool(value["text"] != control.value)
+
+
 def _whole(form: Form, name: str) -> int | None:
     value = _number(form, name)
     if value is not None and not value.is_integer():
@@ -154,5 +168,6 @@ def _number(form: Form, name: str) -> float | None:
 
 
 def _refusal(error: InvalidArgumentError) -> Mapping[str, str]:
-    """Return what is wrong under the name of its field; shares are in percent here."""
-    return {error.name if error.name != "batches" else "waves": str(error)}
+    """Return what is wrong under the name of its field; shares are in percent there."""
+    name = "waves" if error.name == "batches" else error.name
+    return {name: in_percent(in_waves(str(error))) if name in SHARES else in_waves(str(error))}
