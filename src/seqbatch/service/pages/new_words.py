@@ -52,8 +52,11 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     names = ", ".join(action.name for action in now.actions)
+    better = {"max": "more", "min": "less"}[now.spec.reward.direction]
     summary = [
         f"{counted(len(now.actions), 'action')}: {names}.",
+        f"Compared with: {now.spec.control or now.actions[0].name}.",
+        f"Learned from: {now.spec.reward.label}; {better} is better.",
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
         *constraints_said(now.spec),

@@ -76,8 +76,8 @@ CONTROLS = (
             more=True, suffix="of reward",
             help="Standard deviation of an outcome; 0.3 for yes or no with one yes in ten."),
     Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
-            step=0.001, more=True, help="The randomised share is then raised until this is found with 80% "
-            "power.", suffix="of reward", instead="None in particular"),
+            step=0.001, more=True, help="The randomised share is then raised until this "
+            "is found with 80% power.", suffix="of reward", instead="None in particular"),
 )  # fmt: skip
 
 

@@ -10,12 +10,16 @@ from seqbatch.campaign.design.choices import ACTIONS, Choices
 from seqbatch.campaign.design.drafting import FEATURES, Draft
 from seqbatch.campaign.design.proposing import Became
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
-from seqbatch.service.pages.forms import Form
+from seqbatch.service.pages.forms import Form, in_percent
 
 #: Rows for actions that are empty, below those that are filled in.
 SPARE = 2
 #: Columns whose kind can be chosen in the form; further ones become what is proposed.
 MOST_COLUMNS = 200
+#: What is asked in percent.
+SHARES = ("randomised", "floor", "required")
+#: What a column without a name is called in a draft; it cannot be chosen.
+NAMELESS = "(no name)"
 #: The fields of the form, by the settings of a spec that they make.
 FIELDS = {
     "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
@@ -142,7 +146,7 @@ def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
     """Return what the form shows of each column: what is proposed, and what else may be chosen."""
     shown = []
     for each in draft.columns[:MOST_COLUMNS]:
-        if each.became == "unit" or each.column == "(no name)":
+        if each.became == "unit" or each.column == NAMELESS:
             continue
         usual = "left out" if each.became == "question" else each.became
         options = [
@@ -157,9 +161,8 @@ def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
 def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
     """Return the columns that may tell units apart: a value, words, and whether it is chosen."""
     chosen = form.unit or draft.unit
-    options: list[tuple[str, ...]] = [
-        (each.column,) for each in draft.columns if each.column != "(no name)"
-    ]
+    named = [each.column for each in draft.columns if each.column != NAMELESS]
+    options: list[tuple[str, ...]] = [(name,) for name in named]
     if len(chosen) > 1 or len(draft.unit) > 1:
         options.insert(0, chosen if len(chosen) > 1 else draft.unit)
     return [
@@ -172,10 +175,15 @@ def problems_of(error: SeqbatchError) -> dict[str, str]:
     if isinstance(error, InvalidArgumentError):
         return {_field(error.name): str(error)}
     if isinstance(error, InvalidSpecError) and error.places:
-        return {_field(place or said): f"{place} {said}".strip() for place, said in error.places}
+        return dict(_at_field(place, said) for place, said in error.places)
     lines = str(error).split("\n")
     told = next((line for line in lines if _field(line)), lines[0])
     return {_field(told): "\n".join(lines)}
+
+
+def _at_field(place: str, said: str) -> tuple[str, str]:
+    field, told = _field(place or said), f"{place} {said}".strip()
+    return field, in_percent(told) if field in SHARES else told
 
 
 def _field(text: str) -> str:
