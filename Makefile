@@ -14,7 +14,7 @@ demo: .venv/ready
 # One worker per core and one thread per worker: threads of several workers would only wait for one another.
 JOBS ?= logical
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -rs -n $(JOBS) --dist worksteal
 
 test: .venv/ready
 	$(PYTEST)

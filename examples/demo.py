@@ -21,6 +21,12 @@ from seqbatch.datasets.files import public
 
 OUT = Path("out") / "demo"
 STORE = OUT / "campaigns.db"
+COMMAND = Path(sys.executable).with_name("seqbatch")
+#: How to look at the campaign afterwards.
+IN_A_BROWSER = (
+    ("token", "create", "me", "--role", "admin", "--store", str(STORE)),
+    ("serve", "--store", str(STORE)),
+)
 ACTIONS = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")
 WAVES = 3
 #: Rough guesses, as one has them beforehand: a visit is a matter of 10 to 20%, which scatters by
@@ -104,9 +110,8 @@ def run(*words: str | Path) -> None:
     """Show a command and run it."""
     shown = shlex.join(["seqbatch", *map(str, words)])
     print(f"$ {shown}", flush=True)
-    command = Path(sys.executable).with_name("seqbatch")
     store = {**os.environ, "SEQBATCH_STORE": str(STORE)}
-    subprocess.run([command, *map(str, words)], check=True, env=store)
+    subprocess.run([COMMAND, *map(str, words)], check=True, env=store)
 
 
 def campaign(*words: str | Path) -> None:
@@ -162,6 +167,10 @@ def main() -> None:
     campaign("verify", "spring-mail")
     say("A page to forward: the answer first. It opens and prints without a network.")
     campaign("report", "spring-mail", "--out", OUT / "report.html")
+    say("To look at it in a browser: make a token, serve the store, open the address that is")
+    print("# printed, and paste the token there.")
+    for words in IN_A_BROWSER:
+        print(f"$ {shlex.join([os.path.relpath(COMMAND), *words])}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The commands of the service: serve, and who may call it."""
 
 import os
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from tempfile import TemporaryDirectory
@@ -49,8 +50,11 @@ def serve(
             say(f"  {command(*words, store=store, group='token')}", to_errors=True)
         say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
         os.environ[service.STORE] = store
-        with TemporaryDirectory(prefix="seqbatch-") as folder:
-            os.environ[service.FOLDER] = folder
+        with ExitStack() as stack:
+            if workers > 1:
+                # What one worker keeps for a session another must find. A single one has its own.
+                folder = stack.enter_context(TemporaryDirectory(prefix="seqbatch-"))
+                os.environ[service.FOLDER] = folder
             uvicorn.run(
                 "seqbatch.service.app:from_environment",
                 factory=True,

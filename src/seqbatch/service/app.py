@@ -18,7 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seqbatch.service import access, problems
 from seqbatch.service.grouping import Groups
 from seqbatch.service.metrics import Metrics
-from seqbatch.service.pages import campaign, creating, failing, overview, planner, signing
+from seqbatch.service.pages import (
+    campaign,
+    changing,
+    closing,
+    creating,
+    documents,
+    done,
+    failing,
+    outcomes,
+    overview,
+    planner,
+    signing,
+)
+from seqbatch.service.pages import units as unit_pages
+from seqbatch.service.pages.gathering import Memory
 from seqbatch.service.pages.plans import Plans
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
@@ -31,7 +45,10 @@ from seqbatch.storage.stores import SQLStore
 STORE, FOLDER = "SEQBATCH_SERVICE_STORE", "SEQBATCH_SERVICE_FOLDER"
 FORGETTING = 3600.0
 #: The parts of the dashboard.
-PAGES = (signing, overview, campaign, planner, creating)
+PAGES = (
+    signing, overview, campaign, documents, unit_pages, outcomes, closing, changing, done,
+    planner, creating,
+)  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -62,6 +79,7 @@ def make_app(store: SQLStore, settings: Settings | None = None) -> FastAPI:
     app.state.groups = Groups(store)
     app.state.metrics = Metrics()
     app.state.plans = Plans(settings.plans)
+    app.state.memory = Memory()
     app.state.places = asyncio.Semaphore(settings.at_once)
     for part in (operations, planning, campaigns, units, views, *PAGES):
         app.include_router(part.router)

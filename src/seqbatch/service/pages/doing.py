@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.answering import stepped
+from seqbatch.service.answering import again, stepped
 from seqbatch.service.pages.forms import ONCE, Form, kept_key
 from seqbatch.service.pages.visitors import Visitor
 from seqbatch.service.problems import ProblemError
@@ -17,9 +17,18 @@ from seqbatch.storage import answers
 from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
 
+#: What is added to the key of an answer for a file that came of the same form.
+FILE = " file"
+
 
 async def do(
-    request: Request, visitor: Visitor, name: str, form: Form, step: Callable[[Campaign], Any]
+    request: Request,
+    visitor: Visitor,
+    name: str,
+    form: Form,
+    step: Callable[[Campaign], Any],
+    *,
+    did: str,
 ) -> RedirectResponse:
     """Make a step of a campaign and lead to the page that says what was done.
 
@@ -34,10 +43,28 @@ async def do(
         The campaign.
     step
         Makes the step; what it returns is kept as JSON.
+    did
+        What the step is called on that page.
     """
     store, call = request.app.state.store, form.call(request, visitor)
-    await run_in_threadpool(stepped, store, name, visitor.token, call, step)
+
+    def made(campaign: Campaign) -> dict[str, Any]:
+        return {"did": did, "result": step(campaign)}
+
+    await run_in_threadpool(stepped, store, name, visitor.token, call, made)
+    return done_at(name, form)
+
+
+def done_at(name: str, form: Form) -> RedirectResponse:
+    """Lead to the page that says what a form has done."""
     return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
+
+
+async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
+    """Say whether the same form was answered already, and then maybe without what it needs now."""
+    call = form.call(request, visitor)
+    found = await run_in_threadpool(answers.find, request.app.state.store, call)
+    return again(found, call) is not None
 
 
 def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:

@@ -6,6 +6,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.service.pages.rendering import page
+from seqbatch.service.pages.wording import for_people
 from seqbatch.service.problems import TITLES, ProblemError, document
 
 #: Addresses that programs call, whatever they say they accept.
@@ -25,6 +26,8 @@ def answered(request: Request, problem: ProblemError) -> Response:
         status_code=problem.status,
         title=TITLES[problem.kind],
         problem=problem,
+        said=for_people(problem.detail),
+        name=_campaign(request),
     )
 
 
@@ -36,3 +39,10 @@ def _sign_in(request: Request) -> Response:
     query = f"?{request.url.query}" if request.url.query else ""
     wanted = urlencode({"next": f"{request.url.path}{query}"})
     return RedirectResponse(f"/sign-in?{wanted}" if wanted != "next=%2F" else "/sign-in", 303)
+
+
+def _campaign(request: Request) -> str:
+    """Return the campaign that a page was about and may be seen, "" where there is none."""
+    name = request.path_params.get("name", "")
+    visitor = getattr(request.state, "visitor", None)
+    return name if visitor is not None and visitor.token.sees(name) else ""

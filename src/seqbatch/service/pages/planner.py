@@ -20,6 +20,8 @@ router = APIRouter(include_in_schema=False)
 MOST_WAVES = 20
 #: What is asked in percent.
 SHARES = ("randomised", "missing")
+#: The parameter that asks for a part of the page.
+PART = "part"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,31 +84,23 @@ CONTROLS = (
 
 
 @router.get("/plan")
-async def planner(request: Request, visitor: Visiting) -> Response:
-    """The form; with an answer where a question came with the address."""
-    form = Form(request.query_params.multi_items())
-    values = _values(form)
-    shown: dict[str, Any] = {"controls": CONTROLS, "values": values, "answer": None}
-    shown["more_open"] = any(_changed(control, values) for control in CONTROLS if control.more)
-    if not form.fields:
-        return page(request, "planner.html", refused={}, **shown)
-    try:
-        shown["answer"] = await _answered(request, visitor, form, quick=False)
-    except InvalidArgumentError as error:
-        return page(request, "planner.html", status_code=422, refused=_refusal(error), **shown)
-    return page(request, "planner.html", refused={}, **shown)
+async def planner(request: Request, visitor: Visiting, part: str = "") -> Response:
+    """The form, with an answer where the address asks a question.
 
-
-@router.get("/plan/answer")
-async def answer(request: Request, visitor: Visiting, step: str = "whole") -> Response:
-    """The answer's part of the page alone: a quick one first, then all of it."""
-    form = Form(request.query_params.multi_items())
-    try:
-        found = await _answered(request, visitor, form, quick=step == "quick")
-    except InvalidArgumentError as error:
-        refused = _refusal(error)
-        return page(request, "plan_answer.html", status_code=422, answer=None, refused=refused)
-    return page(request, "plan_answer.html", answer=found, refused={})
+    A part alone is for the script of the page: "quick" for a first answer, "whole" for all of it.
+    """
+    form = Form([(name, text) for name, text in request.query_params.multi_items() if name != PART])
+    template = "plan_answer.html" if part else "planner.html"
+    found, refused = None, {}
+    if form.fields or part:
+        try:
+            found = await _answered(request, visitor, form, quick=part == "quick")
+        except InvalidArgumentError as error:
+            refused = _refusal(error)
+    return page(
+        request, template, status_code=422 if refused else 200, answer=found, refused=refused,
+        **_shown(form),
+    )  # fmt: skip
 
 
 async def _answered(request: Request, visitor: Visitor, form: Form, *, quick: bool) -> PlanAnswer:
@@ -128,16 +122,18 @@ def question_of(form: Form) -> Question:
     )  # fmt: skip
 
 
-def _values(form: Form) -> dict[str, Any]:
-    """Return what stands in the form, as it was typed; whether a box takes a number's place."""
+def _shown(form: Form) -> dict[str, Any]:
+    """Return the form's numbers as they were typed, and whether a box takes a number's place."""
     asked = bool(form.fields)
-    return {
+    values = {
         control.name: {
             "text": form.text(control.name, control.value)[:40],
             "instead": form.ticked(f"no-{control.name}") if asked else bool(control.instead),
         }
         for control in CONTROLS
     }
+    opened = any(_changed(control, values) for control in CONTROLS if control.more)
+    return {"controls": CONTROLS, "values": values, "more_open": opened}
 
 
 def _changed(control: Control, values: Mapping[str, Any]) -> bool:

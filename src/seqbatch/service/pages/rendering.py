@@ -30,8 +30,13 @@ STATIC = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript;
 def shown(value: Any) -> Any:
     """Return what a template shows of a value: what cannot be seen is written out."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value, lines=True)
+        return visible(value)
     return value
+
+
+def lines(text: str) -> Markup:
+    """Return text of several lines, to be shown as such."""
+    return Markup("\n").join(visible(line) for line in text.split("\n"))
 
 
 @cache
@@ -59,7 +64,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
     made.globals.update(address=address, once=once, counted=counted)
-    made.filters.update(cell=cell, number=number, alike=alike)
+    made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 
 

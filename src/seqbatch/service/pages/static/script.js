@@ -1,5 +1,6 @@
-// Nothing here is needed: pages work without it. It shows times in the reader's zone and keeps a
-// form from being sent twice by a second click; the planner gets sliders, and answers in place.
+// Nothing here is needed: pages work without it. It shows times in the reader's zone, keeps a form
+// from being sent twice by a second click, passes over tables that fit when Tab is pressed, and puts
+// sliders and answers into the planner.
 "use strict";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "your zone";
@@ -25,6 +26,13 @@ for (const form of document.querySelectorAll("form[method=post]")) {
 addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("button[disabled]")) button.disabled = false;
 });
+
+const tables = document.querySelectorAll(".scroll");
+const passOver = () => {
+  for (const table of tables) table.tabIndex = table.scrollWidth > table.clientWidth ? 0 : -1;
+};
+addEventListener("resize", passOver);
+passOver();
 
 // The planner: a slider beside every number, and the answer anew when one of them moves.
 const planner = document.querySelector("form[data-planner]");
@@ -64,7 +72,7 @@ if (planner) {
   const fetched = async (query, step, signal) => {
     for (;;) {
       const headers = { accept: "application/problem+json" };
-      const answer = await fetch(`/plan/answer?${query}&step=${step}`, { signal, headers });
+      const answer = await fetch(`/plan?${query}&part=${step}`, { signal, headers });
       if (answer.status !== 429) return answer;
       await wait(1000 * (Number(answer.headers.get("retry-after")) || 2), signal);
     }

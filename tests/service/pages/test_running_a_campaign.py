@@ -1,0 +1,325 @@
+"""A campaign by forms alone, without scripts: check, confirm, once, and what is kept between."""
+
+import io
+import os
+import re
+import time
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.service.pages import campaign as campaign_pages
+from tests.service.pages.visiting import Visit, form
+from tests.service.running import running
+
+UNITS = "/campaigns/{}/units"
+OUTCOMES = "/campaigns/{}/outcomes"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forms")
+    with running(
+        folder / "campaigns.db", file_bytes=200_000, uploads=2, folder=folder / "up"
+    ) as made:
+        made.folder = folder / "up"
+        yield made
+
+
+@pytest.fixture(scope="module")
+def visit(service):
+    made = Visit(service)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def campaign(service, request):
+    return service.campaign(name=re.sub(r"\W+", "-", request.node.name)[:60])
+
+
+def csv(**columns):
+    return pl.DataFrame(columns).write_csv().encode()
+
+
+def units(count, start=0):
+    return csv(unit=[f"u{start + n}" for n in range(count)], age=list(range(20, 20 + count)))
+
+
+def outcomes(count, start=0):
+    return csv(unit=[f"u{start + n}" for n in range(count)], visit=[n % 2 for n in range(count)])
+
+
+def uploaded(visit, path, content, name="units.csv", **fields):
+    answer = visit.fill(path, path, fields, files={"file": (name, content)})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def confirmed(visit, location, **fields):
+    """Confirm what a page showed; return the page that says what was done."""
+    path = location.partition("?")[0]
+    answer = visit.send(path, form(visit.get(location).text, path, fields))
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def facts(page):
+    return dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+
+
+def test_from_units_to_the_report(visit, campaign):
+    name = campaign.name
+    location = uploaded(visit, UNITS.format(name), units(4))
+    page = visit.get(location).text
+    assert "Nothing is wrong with this file." in page
+    assert facts(page)["Get an action now"] == "4"
+    assert campaign.situation().assigned == 0
+    done = confirmed(visit, location)
+    assert "4 units of wave 1 got their actions" in visit.get(done).text
+    assert campaign.situation().assigned == 4
+    [link] = re.findall(r'href="([^"]*/assignments/[^"]*)"', visit.get(done).text)
+    answer = visit.get(link)
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}-assignments.csv"'
+    table = pl.read_csv(io.BytesIO(answer.content))
+    assert table["unit"].to_list() == ["u0", "u1", "u2", "u3"]
+    assert table["wave"].to_list() == [1] * 4
+    location = uploaded(visit, OUTCOMES.format(name), outcomes(5), "outcomes.csv")
+    page = visit.get(location).text
+    assert "Nothing has been recorded yet." in page
+    assert facts(page) == {
+        "Accepted": "4", "Duplicate": "0", "Conflict": "0", "Quarantined": "1", "Rows in all": "5",
+    }  # fmt: skip
+    assert campaign.situation().observed == 0
+    assert "4 outcomes recorded" in visit.get(confirmed(visit, location)).text
+    page = visit.get(f"/campaigns/{name}/close").text
+    assert "This cannot be undone." in page
+    assert "Wave 2, of 4 units, opens." in page
+    # What closing would say is not told before it is done.
+    assert len(campaign.events()) == 3
+    done = confirmed(visit, f"/campaigns/{name}/close")
+    assert "wave 1 is closed" in visit.get(done).text
+    assert campaign.situation().wave == 2
+    assert "What to do next" in visit.get(f"/campaigns/{name}/report").text
+    assert {event.who for event in campaign.events()} == {"ann", "admin"}
+    assert campaign.verify().sound
+
+
+def test_a_form_that_comes_twice_is_done_once(visit, campaign):
+    path = UNITS.format(campaign.name)
+    location = uploaded(visit, path, units(4))
+    fields = form(visit.get(location).text, location)
+    first, second = visit.send(location, fields), visit.send(location, fields)
+    assert first.headers["location"] == second.headers["location"]
+    assert len(campaign.events()) == 2
+    other = visit.send(location, {**fields, "how": "draw"})
+    assert other.status_code == 422
+    assert "was used for another call" in other.text
+    close = f"/campaigns/{campaign.name}/close"
+    fields = {**form(visit.get(close).text, close), "force": "yes", "reason": "a test"}
+    visit.send(close, fields)
+    visit.send(close, fields)
+    assert campaign.situation().wave == 2
+    assert len(campaign.events()) == 3
+
+
+def test_a_wave_that_was_closed_meanwhile_takes_no_file_that_was_checked_for_it(visit, campaign):
+    location = uploaded(visit, UNITS.format(campaign.name), units(2))
+    fields = form(visit.get(location).text, location)
+    campaign.assign(pl.DataFrame({"unit": list("abcd"), "age": 1}))
+    campaign.close(force=True, reason="a test")
+    answer = visit.send(location, fields)
+    assert answer.status_code == 409
+    assert "Check the file again" in answer.text
+    assert campaign.situation().assigned == 4
+
+
+def test_every_row_that_is_wrong_is_named(visit, campaign):
+    content = b"unit,age\na,31\nb,old\nc,\na,5\n"
+    location = uploaded(visit, UNITS.format(campaign.name), content, "my units.csv")
+    page = visit.get(location).text
+    assert "The file cannot be used as it is." in page
+    cells = re.findall(r'<td class="number">(\d+)</td><td>(\w*)</td><td class="lines">', page)
+    assert cells == [("3", "age"), ("4", "age")]
+    assert "Assign" not in re.findall(r"<button[^>]*>([^<]*)<", page)
+    assert len(campaign.events()) == 1
+
+
+def test_too_many_units_are_drawn_or_the_first_ones_taken(visit, campaign):
+    path = UNITS.format(campaign.name)
+    location = uploaded(visit, path, units(6))
+    page = visit.get(location).text
+    assert "has room for 4 more units; the file has 6 new ones" in page
+    assert "draw=True" not in page
+    assert facts(visit.get(f"{location}?how=partial").text)["Do not fit"] == "2"
+    assert facts(visit.get(f"{location}?how=draw").text)["Not drawn"] == "2"
+    assert uploaded(visit, path, units(6), how="draw") == f"{location}?how=draw"
+    confirmed(visit, f"{location}?how=draw")
+    assert campaign.situation().assigned == 4
+
+
+def test_a_known_value_is_replaced_with_a_reason_alone(visit, campaign):
+    campaign.assign(pl.DataFrame({"unit": ["u0", "u1", "u2", "u3"], "age": 1}))
+    campaign.record(pl.DataFrame({"unit": ["u0", "u1"], "visit": [1, 1]}))
+    location = uploaded(visit, OUTCOMES.format(campaign.name), outcomes(4), "outcomes.csv")
+    assert facts(visit.get(location).text)["Conflict"] == "1"
+    page = visit.get(f"{location}?correct=true").text
+    assert facts(page)["Accepted"] == "3"
+    fields = form(page, location)
+    assert "given with a correction" in visit.send(location, fields).text
+    fields = form(
+        visit.get(f"{location}?correct=true").text, location, {"reason": "a typing error"}
+    )
+    assert visit.send(location, fields).status_code == 303
+    assert campaign.events()[-1].why == "a typing error"
+
+
+def test_a_file_belongs_to_its_session_and_for_a_while(service, visit, campaign):
+    location = uploaded(visit, UNITS.format(campaign.name), units(4))
+    other = Visit(service, "operator")
+    answer = other.get(location)
+    assert answer.status_code == 404
+    assert "Upload it again" in answer.text
+    other.close()
+    fields = form(visit.get(location).text, location)
+    for path in service.folder.glob("*/*"):
+        os.utime(path, (time.time() - 4000,) * 2)
+    answer = visit.send(location, fields)
+    assert answer.status_code == 404
+    assert campaign.situation().assigned == 0
+
+
+def test_uploads_are_bounded(service, visit, campaign):
+    path = UNITS.format(campaign.name)
+    locations = [uploaded(visit, path, units(2, start)) for start in range(4)]
+    assert [visit.get(at).status_code for at in locations] == [404, 404, 200, 200]
+    large = units(4) + b"#" * 190_000
+    last = uploaded(visit, path, large)
+    # Together they would be more than one file may be.
+    assert sum(p.stat().st_size for p in service.folder.glob("*/*.csv")) < 200_000
+    assert visit.get(last).status_code == 200
+    answer = visit.fill(path, path, files={"file": ("units.csv", b"x" * 300_000)})
+    assert answer.status_code == 413
+    assert not list(service.folder.glob("*/*.partial"))
+
+
+def test_signing_out_drops_the_files(service, campaign):
+    visit = Visit(service, "operator")
+    uploaded(visit, UNITS.format(campaign.name), units(3, start=50))
+    before = len(list(service.folder.glob("*/*.csv")))
+    visit.fill("/", "/sign-out")
+    assert len(list(service.folder.glob("*/*.csv"))) == before - 1
+    visit.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("units.xlsx", b"PK", 415), ("units.csv.gz", b"x", 415), ("", b"", 422),
+        ("units", b"unit,age\n", 415), ("../../etc/passwd.csv", b"unit,age\na,1\n", 303),
+        ("C:\\x\\units.csv", b"unit,age\na,1\n", 303),
+    ],
+)  # fmt: skip
+def test_names_of_files(service, visit, campaign, name, content, status):
+    path = UNITS.format(campaign.name)
+    answer = visit.fill(path, path, files={"file": (name, content)})
+    assert answer.status_code == status, answer.text
+    assert str(service.folder) not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"content-type": "multipart/form-data"}, b"x"),
+        ({"content-type": "multipart/form-data; boundary=x"}, b"--x\r\nno"),
+        ({"content-type": "multipart/form-data; boundary=x", "content-encoding": "gzip"}, b"x"),
+        ({"content-type": "application/x-www-form-urlencoded"}, b"%ff=%ff"),
+        ({"content-type": "application/x-www-form-urlencoded"}, b"a&" * 400),
+        ({"content-type": "text/csv"}, b"unit,age\n"),
+        ({"content-type": "application/json"}, b"{}"),
+    ],
+)
+def test_bodies_that_are_no_forms(visit, campaign, headers, body):
+    for page in ("units", "close"):
+        answer = visit.client.post(
+            f"/campaigns/{campaign.name}/{page}", content=body, headers=headers
+        )
+        assert 400 <= answer.status_code < 500, answer.text
+    assert len(campaign.events()) == 1
+
+
+def test_an_admin_amends_and_ends(visit, campaign):
+    page, at = f"/campaigns/{campaign.name}/change", f"/campaigns/{campaign.name}"
+    fields = {"sizes": "4, 6 8", "reason": "more is known", "add": "call\n", "retire": "1"}
+    answer = visit.fill(page, f"{at}/amend", fields)
+    assert "the campaign was amended" in visit.get(answer.headers["location"]).text
+    assert campaign.situation().sizes == (4, 6, 8)
+    assert campaign.situation().active == (0, 2)
+    answer = visit.fill(page, f"{at}/amend", {"sizes": "many", "reason": "x"})
+    assert "sizes must be whole numbers" in answer.text
+    assert visit.fill(page, f"{at}/abort", {"reason": "x"}).status_code == 422
+    answer = visit.fill(page, f"{at}/abort", {"reason": "too dear", "sure": "yes"})
+    assert "the campaign was ended early" in visit.get(answer.headers["location"]).text
+    assert campaign.situation().condition == "aborted"
+    assert "nothing can be changed any more" in visit.get(page).text
+    assert "no wave is open" in visit.get(f"{at}/close").text
+    assert campaign.events()[-1].who == "admin"
+
+
+def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):
+    close = f"/campaigns/{campaign.name}/close"
+    assert "has no units yet" in visit.get(close).text
+    campaign.assign(pl.DataFrame({"unit": list("abcd"), "age": [1, 2, 3, 4]}))
+    page = visit.get(close).text
+    assert "It is not ready" in page
+    assert "force=True" not in page
+    assert visit.fill(close, close).status_code == 422
+    assert campaign.situation().wave == 1
+    done = visit.fill(close, close, {"reason": "no answers came"})
+    assert done.status_code == 303
+    assert campaign.events()[-1].why == "no answers came"
+    assert visit.send(close, {**form(page, close), "wave": ""}).status_code == 422
+
+
+def test_history_comes_in_pages(visit, service, monkeypatch):
+    monkeypatch.setattr(campaign_pages, "EVENTS", 5)
+    made = service.campaign(name="long", grid={"sizes": [400, 4]})
+    for number in range(7):
+        made.assign(pl.DataFrame({"unit": [f"n{number}"], "age": [number]}))
+    page = visit.get("/campaigns/long/history").text
+    assert page.count("<strong>assign</strong>") == 5
+    [older] = re.findall(r'href="(\?before=\d+)"', page)
+    page = visit.get(f"/campaigns/long/history{older}").text
+    assert page.count("<strong>assign</strong>") == 2
+    assert "<strong>create</strong>" in page
+    assert "before=" not in page
+
+
+def test_files_of_every_kind(visit, campaign):
+    page = visit.get(f"/campaigns/{campaign.name}/files").text
+    links = [link.replace("&amp;", "&") for link in re.findall(r'href="([^"]*format=\w+)"', page)]
+    assert len(links) == 18
+    for link in links:
+        answer = visit.get(link)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_a_masked_campaign_shows_codes_alone(service, visit, tmp_path):
+    spec = {
+        "name": "blind", "seed": 1, "actions": ["placebo", "cure"], "control": "placebo",
+        "randomised": 0.5, "grid": {"sizes": [4, 4]}, "reward": {"column": "visit"},
+        "features": {"numeric": {"age": "raw"}}, "masked": True,
+    }  # fmt: skip
+    made = Campaign.create(spec, store=service.store, key=tmp_path / "key.json", who="ann")
+    made.assign(pl.DataFrame({"unit": list("abcd"), "age": [1, 2, 3, 4]}))
+    made.record(pl.DataFrame({"unit": list("abcd"), "visit": [0.0, 1.0, 0.5, 1.0]}))
+    for page in ("", "/close"):
+        assert "masked" in visit.get(f"/campaigns/blind{page}").text
+    made.close()
+    for page in ("", "/findings", "/report", "/history", "/protocol", "/change", "/units"):
+        answer = visit.get(f"/campaigns/blind{page}")
+        assert answer.status_code == 200
+        assert not re.search("placebo|cure", answer.text)
