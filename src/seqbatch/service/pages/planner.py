@@ -91,7 +91,8 @@ async def planner(request: Request, visitor: Visiting, part: str = "") -> Respon
     """
     form = Form([(name, text) for name, text in request.query_params.multi_items() if name != PART])
     template = "plan_answer.html" if part else "planner.html"
-    found, refused = None, {}
+    found: PlanAnswer | None = None
+    refused: Mapping[str, str] = {}
     if form.fields or part:
         try:
             found = await _answered(request, visitor, form, quick=part == "quick")

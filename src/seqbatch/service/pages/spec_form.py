@@ -25,6 +25,7 @@ FIELDS = {
     "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
     "metrics": "reward", "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
     "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
+    "required": "required",
     "features": "features",
 }  # fmt: skip
 
