@@ -81,7 +81,19 @@ class CampaignError(SeqbatchError):
 
 
 class InvalidSpecError(CampaignError, ValueError):
-    """A campaign's spec that breaks a rule; the message quotes the offending lines."""
+    """A campaign's spec that breaks a rule; the message quotes the offending lines.
+
+    Parameters
+    ----------
+    message
+        All of it.
+    places
+        The settings that break rules, as far as they are known, each with what is said of it.
+    """
+
+    def __init__(self, message: str, *, places: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.places = tuple(places)
 
 
 class InvalidFileError(CampaignError, ValueError):

@@ -11,7 +11,12 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.design.template import Choices, first_spec, starting_spec
 from seqbatch.campaign.design.toml import parse_spec
-from seqbatch.errors import InvalidFileError, InvalidSpecError, SeqbatchError
+from seqbatch.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+    SeqbatchError,
+)
 from seqbatch.storage import open_store
 
 TODAY = date(2026, 3, 1)
@@ -429,3 +434,63 @@ def test_words_for_nothing_are_counted_among_the_levels(tmp_path):
     features, became = accepted(path)
     assert features["categorical"]["sport"]["levels"] == ["None", "Freq", "Some"]
     assert became["sport"].why == ('3 levels, the most frequent first; "None" counts as a level')
+
+
+def customers(path):
+    return write(path / "u.csv", {
+        "id": ids(), "order": ids("O{:03d}"), "age": column(30, 40, 55, 61),
+        "region": column("north", "south"), "spent": column(1.5, 2.5, 100.0),
+        "visited": column(1, 0), "since": column("2025-01-31", "2025-02-01", "2024-12-24"),
+        "same": column("x"),
+    })  # fmt: skip
+
+
+def test_columns_become_what_somebody_says(tmp_path):
+    path = customers(tmp_path)
+    kinds = {"age": "categorical", "region": "left out", "visited": "boolean", "spent": "numeric"}
+    features, became = accepted(path, unit=("order",), kinds=kinds)
+    assert became["order"].became == "unit"
+    assert became["id"].became == "left out"
+    assert became["region"].why == "as asked for"
+    assert set(features["categorical"]) == {"age"}
+    # What would be a question is none where somebody has answered it.
+    assert became["visited"].became == "boolean"
+    assert not became["visited"].asks
+    features, became = accepted(path, unit=("id", "order"), name="pair")
+    assert became["order"].why == "tells units apart together with id"
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"kinds": {"region": "numeric"}}, r"features.region must be a column that can be read as"),
+        ({"kinds": {"age": "date"}}, r"features.age must be .* date; received values such as .*30"),
+        ({"kinds": {"spent": "boolean"}}, r"features.spent must be .* as boolean"),
+        ({"kinds": {"none": "numeric"}}, r"features must be columns of .*u.csv .*received none"),
+        ({"unit": ("none",)}, r"unit must be columns of .*u.csv \(id, order, age"),
+    ],
+)
+def test_columns_cannot_become_what_they_are_not(tmp_path, choices, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        first_spec(customers(tmp_path), Choices(today=TODAY, **choices))
+
+
+def test_all_that_a_form_asks_is_in_the_spec(tmp_path):
+    choices = Choices(
+        name="spring", actions=("none", "mail"), costs={"mail": 0.4}, control="none",
+        reward="revenue", direction="min", range=(0, 500), randomised=0.25, floor=0.02,
+        required_outcomes=0.8, sizes=(10, 50), today=TODAY,
+    )  # fmt: skip
+    spec = parse_spec(first_spec(customers(tmp_path), choices).text)
+    assert [(action.name, action.cost) for action in spec.actions] == [("none", 0), ("mail", 0.4)]
+    assert spec.reward.direction == "min"
+    assert spec.reward.range == (0, 500)
+    assert (spec.randomised, spec.floor, spec.required_outcomes) == (0.25, 0.02, 0.8)
+    assert spec.grid.sizes == (10, 50)
+
+
+def test_a_refused_spec_tells_its_places():
+    with pytest.raises(InvalidSpecError) as refused:
+        first_spec(None, Choices(name="two words", randomised=3.0))
+    assert [place for place, _ in refused.value.places] == ["name", "randomised"]
+    assert refused.value.places[1][1] == "must be at most 1; received 3.0"

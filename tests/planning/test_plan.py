@@ -512,3 +512,15 @@ def test_progress_is_told_from_the_first_grid_to_the_end():
     told = []
     plan(units=500, actions=2, features=0, max_batches=3, progress=told.append)
     assert told == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+
+
+def test_a_quick_answer_takes_few_trials_and_no_comparison():
+    asked = {"units": 4_000, "actions": 2, "features": 1, "batches": 2}
+    quick, whole = plan(**asked, quick=True), plan(**asked, max_batches=2)
+    assert [row.batches for row in quick.rows] == [1, 2, 3, 4]
+    assert quick.candidates == ()
+    assert quick.policy == SBPE(first="uniform", ties="random")
+    assert 4 * quick.request.judging.trials == whole.request.judging.trials
+    assert abs(quick.row.regret - whole.row.regret) < 4 * (quick.row.error + whole.row.error)
+    assert "Other policies" not in str(quick)
+    assert [row.batches for row in plan(**{**asked, "batches": 6}, quick=True).rows][-1] == 6

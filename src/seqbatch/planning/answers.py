@@ -12,7 +12,7 @@ from seqbatch.planning.choosing import choose
 from seqbatch.planning.costs import row, sensitivity
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.online import online_row
-from seqbatch.planning.policy_candidates import candidates, preferred, ucb
+from seqbatch.planning.policy_candidates import GREEDY, candidates, preferred, ucb
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Plan
 from seqbatch.policies.base import LinearPolicy
@@ -28,7 +28,9 @@ def silent(_: float) -> None:
 def stochastic(
     request: Request, *, policy: LinearPolicy | None = None, progress: Report = silent
 ) -> Plan:
-    """Answer by simulation; policies are compared unless one is given."""
+    """Answer by simulation; policies are compared unless one is given, or time is short."""
+    if request.quick:
+        policy = policy or GREEDY
     # Beside the grids, two steps: fully online, and the policies.
     steps = len(request.numbers) + 2
     found = best_grids(request, lambda grids: progress(grids / steps))

@@ -27,6 +27,8 @@ from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
 
 ContextKind = Literal["stochastic", "adversarial"]
+#: A quick answer's table goes so far.
+FEW_BATCHES = 4
 
 
 def plan(
@@ -58,6 +60,7 @@ def plan(
     detect: float | None = None,
     power: float = 0.8,
     seed: int = 0,
+    quick: bool = False,
     progress: Report = silent,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
@@ -129,6 +132,9 @@ def plan(
         The probability with which it must be; also that of :attr:`Plan.trade`.
     seed
         The same seed gives the same plan.
+    quick
+        Answer soon rather than precisely: a quarter of the trials, four batches at most unless more
+        are asked for, and pure exploitation without a comparison of policies.
     progress
         Called with the share of the work that is done, now and then.
 
@@ -166,6 +172,8 @@ def plan(
             limits.units,
             "With fewer units, too little is learned in time: use fewer features.",
         )
+    if quick and max_batches is None:
+        max_batches = FEW_BATCHES
     request = Request(
         model=model,
         limits=limits,
@@ -179,6 +187,7 @@ def plan(
         law=law,
         detect=None if detect is None else arguments.number("detect", detect, above=0),
         power=arguments.number("power", power, at_least=0.5, at_most=0.999),
+        quick=quick,
     )
     if contexts == "adversarial":
         return adversarial(request)

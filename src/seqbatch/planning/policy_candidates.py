@@ -15,6 +15,8 @@ from seqbatch.planning.rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
+#: Pure exploitation, which others are compared with.
+GREEDY = SBPE(first="uniform", ties="random")
 #: How many units stand for a batch: so many for each parameter, within bounds. With fewer, a batch
 #: teaches more about its own units than it would, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
@@ -96,7 +98,7 @@ def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
         ties="random",
     )
     return {
-        "pure exploitation": SBPE(first="uniform", ties="random"),
+        "pure exploitation": GREEDY,
         "ridge exploitation": RBGL(ridge=precision, first="uniform", ties="random"),
         "Thompson": thompson,
         "UCB": ucb(model, units),

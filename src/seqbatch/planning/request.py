@@ -33,6 +33,8 @@ TRIALS = {
 }
 #: Where all of a model is one number an action: this over the actions.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
+#: A quick answer has this part of the trials, and as many as these at least.
+QUICK, FEWEST_QUICK = 4, 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ class Request:
         What was known of the effect before the experiment.
     detect, power
         The lift to be detected, if any, and with which power.
+    quick
+        Whether few trials are enough.
     draws
         What was drawn for each purpose: the same for this request and those that replace its model.
     """
@@ -71,6 +75,7 @@ class Request:
     law: EffectLaw
     detect: float | None = None
     power: float = 0.8
+    quick: bool = False
     draws: dict[int, Draws] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -118,6 +123,8 @@ class Request:
         if self.model.dim == 1:
             # They cost next to nothing, and few of them lose anything.
             trials = max(trials, SIMPLE[purpose] // self.model.actions)
+        if self.quick:
+            trials = max(trials // QUICK, FEWEST_QUICK)
         # As many for all numbers of scenarios that the same draws are to serve.
         trials = 10 * -(-trials // 10)
         # Ten apart, so that one request's trials for judging are never another's for tuning.

@@ -56,6 +56,12 @@ def short(plan: "Plan") -> str:
 
 def tables(plan: "Plan") -> list[Table]:
     """Return what other numbers of batches cost, what a wrong guess costs, and what looks show."""
+    looks = [] if plan.detection is None else [detection_table(plan.detection)]
+    return [costs_table(plan), *_wrong_guesses(plan), *looks]
+
+
+def costs_table(plan: "Plan") -> Table:
+    """Return what other numbers of batches cost."""
     names = {
         "regret": "regret",
         "error": "±",
@@ -71,7 +77,7 @@ def tables(plan: "Plan") -> list[Table]:
     known = [name for name in names if not all(math.isnan(getattr(row, name)) for row in shown)]
     if plan.contexts == "adversarial" and "rate" not in known:
         known.append("rate")
-    costs = Table(
+    return Table(
         f"What other numbers of batches cost (* {chosen(plan)})",
         ("M", *(names[name] for name in known)),
         [
@@ -79,8 +85,6 @@ def tables(plan: "Plan") -> list[Table]:
             for row in shown
         ],
     )
-    looks = [] if plan.detection is None else [detection_table(plan.detection)]
-    return [costs, *_wrong_guesses(plan), *looks]
 
 
 def chosen(plan: "Plan") -> str:

@@ -23,15 +23,18 @@ from seqbatch.service.pages import (
     campaign,
     changing,
     closing,
+    creating,
     documents,
     done,
     failing,
     outcomes,
     overview,
+    planner,
     signing,
 )
 from seqbatch.service.pages import units as unit_pages
 from seqbatch.service.pages.gathering import Memory
+from seqbatch.service.pages.plans import Plans
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
 from seqbatch.service.rate import Rate
@@ -50,6 +53,7 @@ FORGETTING, KEEPING = 3600.0, 1.0
 #: The parts of the dashboard.
 PAGES = (
     signing, overview, campaign, documents, unit_pages, outcomes, closing, changing, done,
+    planner, creating,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
@@ -86,6 +90,7 @@ def make_app(
     app.state.rate = Rate(settings.rate, settings.burst)
     app.state.metrics = Metrics(None if folder is None else _made(folder / "counts"))
     app.state.groups = Groups(store, app.state.metrics)
+    app.state.plans = Plans(settings.plans)
     app.state.memory = Memory()
     app.state.places = asyncio.Semaphore(settings.at_once)
     app.state.folder = folder

@@ -111,7 +111,7 @@ POSTS = [route for (method, route), role in NEEDED.items() if method == "POST" a
 
 
 def with_file(route):
-    if route in ("/campaigns/{name}/units", "/campaigns/{name}/outcomes"):
+    if route in ("/new", "/campaigns/{name}/units", "/campaigns/{name}/outcomes"):
         return {"files": {"file": ("units.csv", b"unit,age\nz,1\n")}}
     return {}
 

@@ -1,6 +1,6 @@
 """What becomes of all columns of a file together: the ids, the features, what is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -9,7 +9,7 @@ from seqbatch.campaign.design.identifying import repeated, unit_columns
 from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
 from seqbatch.campaign.design.misfits import misfits
 from seqbatch.campaign.design.no_ids import NAMELESS, no_ids
-from seqbatch.campaign.design.proposing import Proposal, proposed
+from seqbatch.campaign.design.proposing import Became, Proposal, proposed, proposed_as
 from seqbatch.campaign.design.ways import (
     CHECK,
     Habits,
@@ -21,6 +21,7 @@ from seqbatch.campaign.design.ways import (
 )
 from seqbatch.campaign.tables.reading import Source
 from seqbatch.core.arrays import Floats
+from seqbatch.errors import InvalidArgumentError
 
 #: The tables of features in a spec.
 FEATURES = ("numeric", "date", "boolean", "categorical")
@@ -56,44 +57,84 @@ class Draft:
         return any("date" in (column.became, column.among) for column in self.columns)
 
 
-def draft_of(opened: Source, *, reward: str, today: date) -> Draft:
-    """Look at a file of units, and propose what becomes of its columns."""
-    columns = columns_of(opened)
+def draft_of(
+    opened: Source,
+    *,
+    reward: str,
+    today: date,
+    unit: Sequence[str] | None = None,
+    kinds: Mapping[str, Became] | None = None,
+) -> Draft:
+    """Look at a file of units, and propose what becomes of its columns.
+
+    Parameters
+    ----------
+    opened
+        The file.
+    reward
+        The column of outcomes, which is no feature.
+    today
+        What dates are compared with.
+    unit, kinds
+        What somebody says of columns: which tell units apart, and what others become.
+    """
+    columns, kinds = columns_of(opened), kinds or {}
+    require_there(opened, columns, {"unit": unit or (), "features": kinds})
     if problems := sorted([*opened.ragged, *misfits(opened, columns)]):
         raise opened.invalid(problems, NOTHING)
     every = [ways_of(column) for column in columns]
     parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
     habits = habits_of(every, semicolons=parted)
-    units = unit_columns(
-        columns, _numbers(every, habits), {w.column.name for w in every if w.dates}
+    dates = {ways.column.name for ways in every if ways.dates}
+    units = (
+        unit_columns(columns, _numbers(every, habits), dates)
+        if unit is None
+        else [column for column in columns if column.name in unit]
     )
     if not units:
         raise opened.invalid(no_ids(opened, columns), NOTHING)
-    own = tuple(column.name for column in units)
+    own = tuple(column.name for column in units) if unit is None else tuple(unit)
     first = [
-        _unit(column.name, own) if column in units else _by_values(ways, habits, reward, today)
+        _unit(column.name, own, said=unit is not None)
+        if column in units
+        else proposed_as(kinds[column.name], ways, habits, today=today)
+        if column.name in kinds
+        else _by_values(ways, habits, reward, today)
         for column, ways in zip(columns, every, strict=True)
     ]
-    made = _without_repeats(columns, first, _measures(every, habits))
+    made = _without_repeats(columns, first, _measures(every, habits), said=kinds)
     if opened.has_index:
         made.insert(0, Proposal("(no name)", "left out", why=NAMELESS))
     return Draft(
         opened.name,
         columns[0].rows,
         own,
-        tuple(_asking(each) for each in made),
+        tuple(each if each.column in kinds else _asking(each) for each in made),
         decimal_comma=bool(habits.decimal_comma),
     )
 
 
-def _unit(name: str, units: tuple[str, ...]) -> Proposal:
+def require_there(
+    opened: Source, columns: Sequence[Column], said: Mapping[str, Iterable[str]]
+) -> None:
+    """Refuse what is said of columns that the file does not have."""
+    known = [column.name for column in columns]
+    for what, names_said in said.items():
+        if unknown := [name for name in names_said if name not in known]:
+            rule = f"columns of {opened.name} ({', '.join(known[:50])})"
+            raise InvalidArgumentError(what, rule, ", ".join(unknown))
+
+
+def _unit(name: str, units: tuple[str, ...], *, said: bool) -> Proposal:
+    if said and len(units) == 1:
+        return Proposal(name, "unit", why="tells units apart")
     if len(units) == 1:
         why = "tells units apart: a different value in every row"
         if names.unlikely_id(name) == 2:
             why += f"; {CHECK} its name does not say that these are ids"
         return Proposal(name, "unit", why=why)
-    other = units[1] if name == units[0] else units[0]
-    return Proposal(name, "unit", why=f"tells units apart together with {other}")
+    others = ", ".join(other for other in units if other != name)
+    return Proposal(name, "unit", why=f"tells units apart together with {others}")
 
 
 def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:
@@ -109,7 +150,11 @@ def _asking(proposal: Proposal) -> Proposal:
 
 
 def _without_repeats(
-    columns: Sequence[Column], made: list[Proposal], measures: dict[str, Floats]
+    columns: Sequence[Column],
+    made: list[Proposal],
+    measures: dict[str, Floats],
+    *,
+    said: Container[str],
 ) -> list[Proposal]:
     """Leave out what says the same as an earlier column."""
     became = {proposal.column: proposal.became for proposal in made}
@@ -118,7 +163,7 @@ def _without_repeats(
     twins = repeated(sorted(kept, key=lambda column: became[column.name] != "unit"), measured)
     return [
         Proposal(each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}")
-        if each.column in twins and each.became != "unit"
+        if each.column in twins and each.became != "unit" and each.column not in said
         else each
         for each in made
     ]

@@ -31,6 +31,7 @@ from seqbatch.campaign.design.written import quoted, value
 from seqbatch.campaign.tables.booleans import read_booleans
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted, number
+from seqbatch.errors import InvalidArgumentError
 
 Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
 
@@ -102,6 +103,29 @@ def proposed(ways: Ways, habits: Habits, *, today: date) -> Proposal:
     if _is_float(column):
         return Proposal(column.name, "left out", why="has numbers that are not finite")
     return _categorical(column)
+
+
+def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> Proposal:
+    """Return what becomes of a column that somebody takes for a kind, or say why it cannot be."""
+    column = ways.column
+    if kind == "left out":
+        return Proposal(column.name, kind, why="as asked for")
+    if kind == "numeric" and ways.numbers:
+        made = _numeric(ways, habits)
+    elif kind == "date" and ways.dates:
+        made = _date(ways, habits, today)
+    elif kind == "boolean" and _is_boolean(column):
+        made = _boolean(column)
+    elif kind == "categorical" and column.readable and column.distinct:
+        made = _categorical(column)
+    else:
+        rule = f"a column that can be read as {kind}"
+        values = f"values such as {_some(column)}" if column.distinct else "no values"
+        raise InvalidArgumentError(f"features.{column.name}", rule, values)
+    if made.became == "left out":
+        rule = "left out, or another column"
+        raise InvalidArgumentError(f"features.{column.name}", rule, f"one that {made.why}")
+    return made
 
 
 def _useless(column: Column) -> str:

@@ -21,7 +21,7 @@ OWN = ("actions", "features", "dim", "randomised", "floor")
 #: What a plan would choose the randomised share by, which is the spec's.
 DETECTING = ("detect", "power")
 #: What is no setting but somebody to tell.
-TOLD = ("progress",)
+TOLD = ("quick", "progress")
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:

@@ -1,23 +1,22 @@
 """A first spec: a commented example, or one that a file of units can use as it is."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from seqbatch.atomic import atomically
+from seqbatch.campaign.design.choices import Choices as Choices
 from seqbatch.campaign.design.drafting import FEATURES, Draft, draft_of
 from seqbatch.campaign.design.first_sizes import equal_sizes, planned_sizes
 from seqbatch.campaign.design.number_format import THOUSANDS
 from seqbatch.campaign.design.proposing import Proposal
-from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.design.written import comment, quoted, setting, value
 from seqbatch.campaign.tables.reading import source
-from seqbatch.core import arguments
 from seqbatch.targets import require_target
 
-NAME, ACTIONS, REWARD, WAVES = "my-campaign", ("nothing", "offer A", "offer B"), "outcome", 3
+#: How many waves there are, where nobody says.
+WAVES = 3
 #: What stands above the features of a kind.
 HEADS = {
     "numeric": (
@@ -46,48 +45,6 @@ EXAMPLE = Draft(
         Proposal("region", "categorical", '["north", "south"]'),
     ),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What a person says of a campaign before there is a spec.
-
-    Parameters
-    ----------
-    name, actions, control, reward
-        As in a spec; `control` is the first action where None.
-    waves
-        How many waves there are; None: 3, or as many as the plan recommends.
-    units_in_all
-        How many units there will be; None: the rows of the file.
-    plan
-        Whether the planner finds the sizes; else the waves are of equal size.
-    today
-        The campaign's start, if a feature needs it.
-    """
-
-    name: str = NAME
-    actions: Sequence[str] = ACTIONS
-    control: str | None = None
-    reward: str = REWARD
-    waves: int | None = None
-    units_in_all: int | None = None
-    plan: bool = False
-    today: date | None = None
-
-    def check(self) -> None:
-        """Refuse what a spec would refuse, in its words, before a file is read."""
-        for name, given in (("waves", self.waves), ("units", self.units_in_all)):
-            if given is not None:
-                arguments.integer(name, given, at_least=1)
-        said = {"name": self.name, "actions": list(self.actions), "control": self.controlled}
-        rest = {"reward": {"column": self.reward}, "grid": {"sizes": [1] * (self.waves or 1)}}
-        check_spec(said | rest, name="the spec to be written")
-
-    @property
-    def controlled(self) -> str | None:
-        """The action that others are compared with."""
-        return self.control or next(iter(self.actions), None)
 
 
 @dataclass(frozen=True)
@@ -128,14 +85,18 @@ def first_spec(
         given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
         with given as opened:
             today = choices.today or date.today()
-            draft = draft_of(opened, reward=choices.reward, today=today)
+            draft = draft_of(
+                opened, reward=choices.reward, today=today, unit=choices.unit, kinds=choices.kinds
+            )
             read_as = opened.read_as
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
         "equal waves; `--plan` finds better ones",
     )
-    if choices.plan:
+    if choices.sizes is not None:
+        sizes, why = tuple(choices.sizes), "as asked for"
+    elif choices.plan:
         sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
     return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
 
@@ -239,18 +200,19 @@ def _what(choices: Choices) -> str:
     first = "" if choices.control else "; the first of them, since none was named"
     return (
         "\n"
-        + setting("actions", value(list(choices.actions)), "what can be done to a unit")
+        + setting("actions", value(choices.declared), "what can be done to a unit")
         + setting("control", quoted(str(choices.controlled)), f"others are compared with it{first}")
     )
 
 
 def _how(choices: Choices) -> str:
-    floor = min(0.01, 0.5 / len(choices.actions))
+    share, least = f"{choices.randomised:g}", f"{choices.least:g}"
+    required = f"{choices.required_outcomes:g}"
     return (
         "\n"
-        + setting("randomised", "0.1", "this share gets a random action, for honest measurement")
-        + setting("floor", f"{floor:g}", "the least probability of each action for everybody else")
-        + setting("required_outcomes", "0.9", "a wave closes when this share of outcomes is in")
+        + setting("randomised", share, "this share gets a random action, for honest measurement")
+        + setting("floor", least, "the least probability of each action for everybody else")
+        + setting("required_outcomes", required, "a wave closes when this share of outcomes is in")
         + setting("on_unseen_category", '"other"', 'or "error": a level never seen is refused')
     )
 
@@ -258,11 +220,13 @@ def _how(choices: Choices) -> str:
 def _reward(choices: Choices, draft: Draft) -> str:
     why = "uncomment it where outcomes are spelled with a decimal comma, as units are"
     spelled = setting("format", quoted(THOUSANDS), why, active=False)
+    least = value(list(choices.range or (0, 1)))
+    other = {"max": "min", "min": "max"}[choices.direction]
     return (
         "\n[reward]\n"
         + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
-        + setting("direction", '"max"', 'or "min"')
-        + setting("range", "[0, 1]", "values outside are quarantined", active=False)
+        + setting("direction", quoted(choices.direction), f'or "{other}"')
+        + setting("range", least, "values outside are quarantined", active=bool(choices.range))
         + (spelled if draft.decimal_comma else "")
     )
 

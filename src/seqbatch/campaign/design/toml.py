@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
     try:
         return Spec.model_validate(declared)
     except ValidationError as error:
-        problems = []
+        problems, places = [], []
         every = error.errors(include_url=False)
         for found in every[:SHOWN]:
             place = tuple(part for part in found["loc"] if part not in FORMS)
@@ -107,8 +107,10 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             if new := RENAMED.get(str(place[0])) if place else None:
                 said = f"it is called {new} now; rename it"
             problems.append(f"  {label}{said}{_quoted(text, line)}")
+            places.append((label.removesuffix(": "), said))
         more = max(len(every) - SHOWN, 0)
-        raise _refusal(name, list(dict.fromkeys(problems)), more=more) from None
+        told = list(dict.fromkeys(problems))
+        raise _refusal(name, told, more=more, places=places) from None
 
 
 def _not_toml(said: str, text: str, name: str) -> str:
@@ -169,11 +171,13 @@ def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> Invalid
     return _refusal(name, [f"  {message}{_quoted(text, line)}"])
 
 
-def _refusal(name: str, problems: list[str], *, more: int = 0) -> InvalidSpecError:
+def _refusal(
+    name: str, problems: list[str], *, more: int = 0, places: Sequence[tuple[str, str]] = ()
+) -> InvalidSpecError:
     total = len(problems) + more
     count = f"{total:,} problem{'s' if total > 1 else ''}"
     lines = "\n".join(problems + ([f"  ... and {more:,} more"] if more else []))
-    return InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}")
+    return InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}", places=places)
 
 
 def _quoted(text: str, line: int) -> str:

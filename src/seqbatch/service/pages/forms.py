@@ -79,6 +79,11 @@ class Form:
         )
 
 
+def in_percent(said: str) -> str:
+    """Return what is said of a share where it was typed in percent."""
+    return f"{said.removesuffix('.')} (1 is 100%)."
+
+
 def kept_key(once: str) -> str:
     """Return the key of a form's answer, apart from the keys that clients choose."""
     return f"page {once}"

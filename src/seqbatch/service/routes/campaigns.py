@@ -33,7 +33,7 @@ from seqbatch.service.models import (
 )
 from seqbatch.service.problems import responses
 from seqbatch.storage import open_store
-from seqbatch.storage.answers import Answer
+from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.together import Together
 from seqbatch.storage.tokens import Token
@@ -137,27 +137,24 @@ async def create(request: Request, token: Caller) -> Response:
     """A masked campaign is created at the command line, where its key is written to a file."""
     body, hashed = await read_json(request, SpecBody)
     store, call = request.app.state.store, call_of(request, token, hashed)
+    return sent(await bounded(request, lambda: created(store, token, call, declared(body.spec))))
 
-    def created(spec: Spec) -> Answer:
-        prepared = prepare(spec)
 
-        def kept(base: Together) -> Answer:
-            campaign = Campaign.create(prepared, store=base, who=token.name)
-            return as_json(in_short(campaign.situation()), status=201)
+def created(store: SQLStore, token: Token, call: Call | None, spec: Spec) -> Answer:
+    """Create a campaign, signed by the token, once for each call."""
+    require_sight(token, spec.name)
+    if spec.masked:
+        raise InvalidSpecError(
+            "masked: a masked campaign must be created with `seqbatch campaign create --key "
+            "FILE`: its key is written to a file there, and must not pass through here."
+        )
+    prepared = prepare(spec)
 
-        return changed(store, call, kept)
+    def kept(base: Together) -> Answer:
+        campaign = Campaign.create(prepared, store=base, who=token.name)
+        return as_json(in_short(campaign.situation()), status=201)
 
-    def checked() -> Answer:
-        spec = declared(body.spec)
-        require_sight(token, spec.name)
-        if spec.masked:
-            raise InvalidSpecError(
-                "masked: a masked campaign must be created with `seqbatch campaign create --key "
-                "FILE`: its key is written to a file there, and must not pass through here."
-            )
-        return created(spec)
-
-    return sent(await bounded(request, checked))
+    return changed(store, call, kept)
 
 
 @router.get(

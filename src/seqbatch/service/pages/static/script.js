@@ -1,5 +1,6 @@
 // Nothing here is needed: pages work without it. It shows times in the reader's zone, keeps a form
-// from being sent twice by a second click, and passes over tables that fit when Tab is pressed.
+// from being sent twice by a second click, passes over tables that fit when Tab is pressed, and puts
+// sliders and answers into the planner.
 "use strict";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "your zone";
@@ -32,3 +33,103 @@ const passOver = () => {
 };
 addEventListener("resize", passOver);
 passOver();
+
+// The planner: a slider beside every number, and the answer anew when one of them moves.
+const planner = document.querySelector("form[data-planner]");
+if (planner) {
+  const place = document.getElementById("answer");
+  const said = document.getElementById("said");
+  const wait = (ms, signal) => new Promise((done, ended) => {
+    setTimeout(done, ms);
+    signal.addEventListener("abort", () => ended(signal.reason), { once: true });
+  });
+  let asking = new AbortController();
+
+  const tell = (part) => {
+    const section = part.querySelector("[data-said]");
+    const field = part.querySelector("[data-field]")?.dataset.field;
+    for (const input of planner.querySelectorAll("input[type=number]")) {
+      if (input.name === field) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+    for (const old of planner.querySelectorAll(".wrong")) old.remove();
+    if (!section) return "";
+    const whole = section.dataset.step === "whole";
+    return whole ? `The plan: ${section.dataset.said}.` : `First answer: ${section.dataset.said}. Still planning…`;
+  };
+  const show = async (answer) => {
+    if (answer.headers.get("content-type").startsWith("text/html")) {
+      place.innerHTML = await answer.text();
+      said.textContent = tell(place);
+      return;
+    }
+    const problem = document.createElement("div");
+    problem.className = "notice problem";
+    problem.append(Object.assign(document.createElement("p"), { textContent: (await answer.json()).detail }));
+    place.replaceChildren(problem);
+    said.textContent = "";
+  };
+  const fetched = async (query, step, signal) => {
+    for (;;) {
+      const headers = { accept: "application/problem+json" };
+      const answer = await fetch(`/plan?${query}&part=${step}`, { signal, headers });
+      if (answer.status !== 429) return answer;
+      await wait(1000 * (Number(answer.headers.get("retry-after")) || 2), signal);
+    }
+  };
+  // The last question wins: what was asked before is given up, here and on the server.
+  const ask = async (delay) => {
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    try {
+      await wait(delay, signal);
+      const query = new URLSearchParams(new FormData(planner));
+      history.replaceState(null, "", `/plan?${query}`);
+      said.textContent = "Planning…";
+      place.setAttribute("aria-busy", "true");
+      for (const step of ["quick", "whole"]) {
+        const answer = await fetched(query, step, signal);
+        await show(answer);
+        if (!answer.ok || place.querySelector("[data-step=whole]")) break;
+      }
+      place.removeAttribute("aria-busy");
+    } catch (error) {
+      if (signal.aborted) return;
+      place.removeAttribute("aria-busy");
+      said.textContent = "The service does not answer. Move something to ask again.";
+    }
+  };
+
+  for (const input of planner.querySelectorAll("input[data-low]")) {
+    const low = Number(input.dataset.low), high = Number(input.dataset.high);
+    const log = "log" in input.dataset, steps = 100;
+    const label = planner.querySelector(`label[for="${input.id}"]`).textContent;
+    const suffix = input.parentElement.querySelector(".suffix")?.textContent ?? "";
+    const box = document.getElementById(`no-${input.name}`);
+    const slider = document.createElement("input");
+    Object.assign(slider, {
+      type: "range", min: log ? 0 : low, max: log ? steps : high, step: log ? 1 : input.dataset.step,
+    });
+    slider.setAttribute("aria-label", `${label}, slider`);
+    const places = () => {
+      const value = Math.min(Math.max(Number(input.value) || low, low), high);
+      slider.value = log ? steps * Math.log(value / low) / Math.log(high / low) : value;
+      slider.setAttribute("aria-valuetext", `${Number(input.value).toLocaleString()} ${suffix}`.trim());
+    };
+    slider.addEventListener("input", () => {
+      const value = log ? low * (high / low) ** (slider.value / steps) : Number(slider.value);
+      input.value = log ? String(Number(value.toPrecision(2))) : String(value);
+      slider.setAttribute("aria-valuetext", `${Number(input.value).toLocaleString()} ${suffix}`.trim());
+      ask(250);
+    });
+    input.addEventListener("input", () => { places(); ask(500); });
+    const off = () => { input.disabled = slider.disabled = Boolean(box?.checked); };
+    box?.addEventListener("change", () => { off(); ask(100); });
+    input.closest(".amount").after(slider);
+    places();
+    off();
+  }
+  planner.addEventListener("submit", (event) => { event.preventDefault(); ask(0); });
+  if ("ask" in place.dataset) ask(0);
+}

@@ -1,0 +1,366 @@
+"""A new campaign by a form: what is proposed, corrected, refused where it stands, and done once."""
+
+import io
+import json
+import re
+import tomllib
+from html import unescape
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.storage import tokens
+from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
+from tests.service.pages.visiting import Visit
+from tests.service.running import running
+
+ROWS = 60
+TABLE = pl.DataFrame(
+    {
+        "customer": [f"c{row:03d}" for row in range(ROWS)],
+        "age": [20 + row % 40 for row in range(ROWS)],
+        "region": [("north", "south", "east")[row % 3] for row in range(ROWS)],
+        "visited": [row % 2 for row in range(ROWS)],
+        "order": [f"o{row:03d}" for row in range(ROWS)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("creating")
+    with running(folder / "campaigns.db", token_seconds=0.0) as made:
+        made.campaign()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def visit(service):
+    made = Visit(service, secret=service.token("ann", role="admin"))
+    yield made
+    made.close()
+
+
+def uploaded(visit, content=None, name="customers.csv", query=""):
+    """Upload a file; return the address of what is found in it."""
+    content = TABLE.write_csv().encode() if content is None else content
+    answer = visit.fill(f"/new{query}", "/new", files={"file": (name, content)})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+class Fields(HTMLParser):
+    """The fields of a form as a browser would send them."""
+
+    def __init__(self, action):
+        super().__init__()
+        self.action, self.within, self.made, self.select, self.area = action, False, [], None, None
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "form":
+            self.within = given.get("action") == self.action
+        if not self.within:
+            return
+        if tag == "input" and (
+            "checked" in given or given.get("type") not in ("radio", "checkbox")
+        ):
+            self.made.append((given["name"], given.get("value", "")))
+        elif tag == "textarea":
+            self.area = given["name"]
+            self.made.append((self.area, ""))
+        elif tag == "select":
+            self.select = given["name"]
+        elif tag == "option" and "selected" in given:
+            self.made.append((self.select, given["value"]))
+
+    def handle_data(self, data):
+        if self.area:
+            name, text = self.made.pop()
+            self.made.append((name, text + data))
+
+    def handle_endtag(self, tag):
+        if tag == "textarea":
+            name, text = self.made.pop()
+            self.made.append((name, text.removeprefix("\n")))
+            self.area = None
+
+
+def chosen(page, action):
+    """Return what a form would send: fields, areas, the chosen boxes and options."""
+    parser = Fields(action)
+    parser.feed(page)
+    return parser.made
+
+
+def filled(visit, at, changes=(), kinds=()):
+    """Send the form that is at an address with some changes."""
+    path = at.partition("?")[0]
+    fields = chosen(visit.get(at).text, path)
+    made = [(name, dict(changes).get(name, value)) for name, value in fields]
+    made = [pair for pair in made if pair[0] != "kind-of"]
+    made += [("kind-of", json.dumps(pair)) for pair in dict(kinds).items()]
+    sent = {}
+    for name, value in made:
+        sent.setdefault(name, []).append(value)
+    return visit.send(path, sent)
+
+
+def reviewed(visit, name, *, at=None, kinds=(), **changes):
+    at = at or uploaded(visit)
+    return at.partition("?")[0], filled(
+        visit, at, {"name": name, "reward": "spend", **changes}, kinds
+    )
+
+
+def spec_of(page):
+    return tomllib.loads(unescape(re.search(r"<textarea[^>]*>(.*?)</textarea>", page, re.S)[1]))
+
+
+def words(page):
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def created(visit, at, page):
+    return visit.send(f"{at}/create", dict(chosen(page, f"{at}/create")))
+
+
+def test_a_campaign_from_a_file(service, visit):
+    at, page = reviewed(visit, "first", how="sizes", sizes="20, 40")
+    assert page.status_code == 200, words(page.text)
+    said = words(page.text)
+    assert "customers.csv: 60 units can be assigned." in said
+    assert "The first wave has room for 20 units." in said
+    assert "Compared with: nothing." in said
+    spec = spec_of(page.text)
+    assert spec["unit"] == "customer"
+    assert list(spec["features"]["numeric"]) == ["age"]
+    assert spec["grid"] == {"sizes": [20, 40]}
+    assert "first" not in service.store.names()
+    answer = created(visit, at, page.text)
+    assert answer.headers["location"] == f"{at}/created/first"
+    event = Campaign(service.store, "first").events()[0]
+    assert (event.kind, event.who) == ("create", "ann")
+    done = visit.get(answer.headers["location"]).text
+    assert f'href="/campaigns/first/units/{at.rpartition("/")[2]}?how=draw"' in done
+    # The same file fits the campaign that was made for it.
+    units = visit.get(f"/campaigns/first/units/{at.rpartition('/')[2]}?how=draw")
+    assert units.status_code == 200
+    assert "20" in words(units.text)
+
+
+def test_what_is_proposed_can_be_corrected(visit):
+    kinds = {"age": "categorical", "visited": "boolean", "region": "left out", "customer": None}
+    at = uploaded(visit)
+    _, page = reviewed(
+        visit, "second", at=at, kinds=kinds, unit='["order"]', randomised="25", floor="2",
+        required="80", direction="min", kind="number", low="0", high="500", waves="4",
+    )  # fmt: skip
+    spec = spec_of(page.text)
+    assert spec["unit"] == "order"
+    assert set(spec["features"]) == {"intercept", "boolean", "categorical"}
+    assert list(spec["features"]["categorical"]) == ["age"]
+    assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
+    assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
+    assert spec["grid"]["sizes"] == [15, 15, 15, 15]
+
+
+def test_actions_have_costs_and_empty_rows_are_left_out(visit):
+    at = uploaded(visit)
+    fields = dict(chosen(visit.get(at).text, at))
+    fields |= {"name": "costly", "reward": "spend", "control": "2"}
+    fields |= {"action": ["mail", "", "none", "call"], "cost": ["0.4", "", "", "3"]}
+    page = visit.send(at, fields)
+    spec = spec_of(page.text)
+    assert spec["actions"] == [{"name": "mail", "cost": 0.4}, "none", {"name": "call", "cost": 3.0}]
+
+
+def test_a_plan_comes_with_its_numbers(visit):
+    at = uploaded(visit, query="?sizes=10,50&actions=4&randomised=12.5")
+    assert at.endswith("?sizes=10%2C50&actions=4&randomised=12.5")
+    _, page = reviewed(visit, "planned", at=at)
+    spec = spec_of(page.text)
+    assert spec["grid"]["sizes"] == [10, 50]
+    assert spec["randomised"] == 0.125
+    assert len(spec["actions"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"name": "two words"}, "name", "name must be letters from a to z, digits"),
+        ({"reward": ""}, "reward", "reward.column must be at least one character long"),
+        ({"reward": "age"}, "reward", "is also a column of the units"),
+        ({"action": "same"}, "actions", "actions must be told apart; repeated: same"),
+        ({"cost": "dear"}, "actions", "actions must be a number; received 'dear'."),
+        ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)."),
+        ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
+        ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing makes sure"),
+        ({"required": "most"}, "required", "required must be a number; received 'most'."),
+        ({"how": "sizes", "sizes": "ten"}, "waves", "sizes must be a whole number; received 'ten'"),
+        ({"how": "sizes", "sizes": "0, 5"}, "waves", "grid.sizes.0 must be at least 1"),
+        ({"waves": "0"}, "waves", "waves must be a whole number of at least 1; received 0"),
+        ({"unit": '["region"]'}, "", "line"),
+        ({"unit": '["nothing"]'}, "unit", "unit must be columns of customers.csv"),
+        ({"kind": "number", "low": "5", "high": "1"}, "reward", "range must be [low, high]"),
+    ],
+)
+def test_a_refused_form_is_shown_again_with_what_was_typed(service, visit, changes, field, said):
+    at = uploaded(visit)
+    page = filled(
+        visit, at, {"name": "again", "reward": "spend", **changes}, {"age": "categorical"}
+    )
+    assert said in words(page.text)
+    assert "again" not in service.store.names()
+    if not field:
+        return
+    assert page.status_code == 422
+    assert f'href="#{field}"' in page.text
+    assert f'id="{field}-wrong"' in page.text
+    again = chosen(page.text, at)
+    for name, value in {"name": "again", **changes}.items():
+        assert (name, value) in again or name == "unit"
+    assert '["age", "categorical"]' in [value for name, value in again if name == "kind-of"]
+
+
+def test_a_column_that_cannot_be_read_so_is_named(visit):
+    _, page = reviewed(visit, "kinds", kinds={"region": "numeric"})
+    assert page.status_code == 422
+    assert "features.region must be a column that can be read as numeric" in words(page.text)
+
+
+def test_the_spec_can_be_edited_and_is_checked(service, visit):
+    at, page = reviewed(visit, "edited")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    wrong = {**fields, "spec": fields["spec"].replace("seed = 1", 'seed = "x"')}
+    for step in ("review", "create"):
+        answer = visit.send(f"{at}/{step}", wrong)
+        assert answer.status_code == 422
+        assert "seed must be a whole number" in words(answer.text).replace("seed: ", "seed ")
+        assert 'line 4: seed = "x"' in words(answer.text)
+        assert "seed = &#34;x&#34;" in answer.text
+    good = {**fields, "spec": fields["spec"].replace("seed = 1", "seed = 5")}
+    answer = visit.send(f"{at}/review", good)
+    assert answer.status_code == 200
+    assert spec_of(answer.text)["seed"] == 5
+    assert created(visit, at, answer.text).status_code == 303
+    assert Campaign(service.store, "edited").situation().spec.seed == 5
+
+
+def test_rows_that_do_not_fit_the_spec_are_listed(visit):
+    at, page = reviewed(visit, "misfits")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    fields["spec"] = fields["spec"].replace("age = ", 'region = "raw"\nage = ')
+    fields["spec"] = re.sub(r"\nregion = \{.*", "", fields["spec"])
+    answer = visit.send(f"{at}/review", fields)
+    assert answer.status_code == 422
+    assert "customers.csv does not fit:" in words(answer.text)
+    assert "'north'" in words(answer.text)
+
+
+def test_a_form_sent_twice_creates_once(service, visit):
+    at, page = reviewed(visit, "twice")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    first, second = (visit.send(f"{at}/create", fields) for _ in range(2))
+    assert first.status_code == second.status_code == 303
+    assert first.headers["location"] == second.headers["location"]
+    assert len(Campaign(service.store, "twice").events()) == 1
+    # Another form for the same name is another matter.
+    other = created(visit, at, page.text.replace(fields["once"], "x" * 24))
+    assert other.status_code == 422
+    assert "exists" in words(other.text)
+    _, page = reviewed(visit, "twice", at=at)
+    assert "a campaign of this name exists already" in words(page.text)
+
+
+def test_without_its_proof_nothing_is_created(service, visit):
+    at, page = reviewed(visit, "unproved")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    for csrf in ("", "0" * 64):
+        for step in ("", "/review", "/create"):
+            assert visit.send(f"{at}{step}", {**fields, "csrf": csrf}).status_code == 403
+    assert "unproved" not in service.store.names()
+
+
+def test_the_rules_of_tokens_hold(service, visit):
+    at, page = reviewed(visit, "hidden")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    masked = {**fields, "spec": fields["spec"].replace("seed = 1", "seed = 1\nmasked = true")}
+    answer = visit.send(f"{at}/create", masked)
+    assert answer.status_code == 422
+    assert "its key is written to a file there" in words(answer.text)
+    secret, _ = tokens.create(service.store, "apart", role="admin", campaigns=("autumn",))
+    apart = Visit(service, secret=secret)
+    at, page = reviewed(apart, "hidden")
+    answer = created(apart, at, page.text)
+    assert answer.status_code == 422
+    assert "this token may not see it" in words(answer.text)
+    # What a token may not see is not told to exist.
+    _, page = reviewed(apart, "spring", at=at)
+    assert "exists already" not in words(page.text)
+    apart.close()
+    assert "hidden" not in service.store.names()
+
+
+def test_files_belong_to_a_session(service, visit):
+    at = uploaded(visit)
+    other = Visit(service)
+    answer = other.get(at)
+    other.close()
+    assert answer.status_code == 404
+    assert "this file is not here any more" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "customers.csv"),
+        (b"a,a\n1,2\n", "customers.csv"),
+        (b"id,age\n1,2\n3\n", "What is wrong, and where"),
+        (b"colour\nred\nred\n", "customers.csv"),
+        (b"\xff\xfe\x00", "customers.csv"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(visit, content, said):
+    page = visit.get(uploaded(visit, content))
+    assert page.status_code == 422
+    assert "The file cannot be used:" in words(page.text)
+    assert said in words(page.text)
+    assert 'type="file"' in page.text
+
+
+def inert(text):
+    assert acts(text) == set()
+    assert text.count("<script") == 1
+    assert "<img src=x" not in text
+    assert "<svg onload" not in text
+
+
+def test_hostile_columns_values_and_names_are_inert(visit):
+    names = [*SCRIPTS, *TERMINAL]
+    columns = {"id": [f"u{row}" for row in range(40)]}
+    columns |= {name: [EVERY[(row * 7) % len(EVERY)] for row in range(40)] for name in names}
+    pl.DataFrame(columns).write_parquet(content := io.BytesIO())
+    at = uploaded(visit, content.getvalue(), name=f"{SCRIPTS[0]}.parquet")
+    inert(visit.get(at).text)
+    inert(reviewed(visit, SCRIPTS[1], at=at, action=SCRIPTS[2], sizes=SCRIPTS[3])[1].text)
+    # Names come through the form as they are.
+    kinds = dict.fromkeys(names, "categorical")
+    _, page = reviewed(visit, "hostile", at=at, kinds=kinds)
+    inert(page.text)
+    assert page.status_code == 200, words(page.text)
+    assert set(spec_of(page.text)["features"]["categorical"]) == set(names)
+    answer = created(visit, at, page.text)
+    assert answer.status_code == 303
+    inert(visit.get(answer.headers["location"]).text)
+
+
+def test_boxes_that_nobody_made_are_passed_over(visit):
+    at = uploaded(visit)
+    fields = dict(chosen(visit.get(at).text, at))
+    fields |= {"name": "odd", "reward": "spend", "action": ["a", "b"], "cost": ["", ""]}
+    for text in ("{", "[1, 2]", '["a"]', "[" * 5_000, '{"a": 1}'):
+        odd = {"unit": text, "kind-of": text, "control": "9" * 50}
+        assert visit.send(at, {**fields, **odd}).status_code in (200, 422)
