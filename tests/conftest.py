@@ -1,4 +1,4 @@
-"""Settings that all tests share, and the two stores that campaigns are tested on."""
+"""Settings that all tests share, and the stores that campaigns are tested on."""
 
 import os
 import shutil
@@ -65,11 +65,13 @@ def postgres_url(postgres):
     return postgres.get_uri()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite", "lake", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store_url(request, tmp_path):
     """An empty store of each kind."""
     if request.param == "sqlite":
         return str(tmp_path / "campaigns.db")
+    if request.param == "lake":
+        return f"lake:{tmp_path / 'lake'}"
     return request.getfixturevalue("postgres_url")
 
 

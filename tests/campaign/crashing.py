@@ -194,17 +194,18 @@ def _warm():
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(f"{folder}/warm.db")
-        campaign = Campaign.create({**SPEC, "grid": {"sizes": [4, 4]}}, store=store)
         table = pa.table({
             "id": ["a", "b", "c", "d"], "age": [1.0, 2.0, 3.0, 5.0], "spend": [1.0, 2.0, 1.0, 0.0],
             "zip": ["urban"] * 4, "city": ["x"] * 4,
         })  # fmt: skip
-        for _ in range(2):
-            campaign.assign(table)
-            campaign.record(pa.table({"id": table["id"], "visit": [0.1, 0.2, 0.3, 0.4]}))
-            campaign.close(wave=1)
-        store.close()
+        for url in (f"{folder}/warm.db", f"lake:{folder}/warm"):
+            store = open_store(url)
+            campaign = Campaign.create({**SPEC, "grid": {"sizes": [4, 4]}}, store=store)
+            for _ in range(2):
+                campaign.assign(table)
+                campaign.record(pa.table({"id": table["id"], "visit": [0.1, 0.2, 0.3, 0.4]}))
+                campaign.close(wave=1)
+            store.close()
 
 
 def main():

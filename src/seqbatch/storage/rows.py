@@ -6,8 +6,10 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import sqlalchemy as sa
 
+from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import (
     Event,
@@ -39,6 +41,9 @@ class View:
     bulk
         How this kind of database takes many rows at once.
     """
+
+    #: The indexes are tables of their own.
+    derived = False
 
     def __init__(
         self, connection: sa.Connection, campaign: int, name: str, bulk: type[Bulk]
@@ -198,6 +203,13 @@ class View:
     def owner_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of outcome ids."""
         yield from self._index(schema.outcome_ids, "id", "number")
+
+    def kept(
+        self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
+    ) -> bytes:
+        """Return what a record holds of its rows: the rows themselves."""
+        del kind, event, chunk, first
+        return pack(rows)
 
     def claim(self, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""

@@ -23,11 +23,13 @@ event or leaves nothing. Changes of one campaign come one after the other, which
 them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from seqbatch.core.arrays import Floats, Integers
 
@@ -68,9 +70,29 @@ class Event:
     hash: str
 
 
+class RowsElsewhere(bytes):
+    """What a record holds of rows that lie elsewhere: their address and fingerprint."""
+
+    def table(self) -> pa.Table:
+        """Return the rows; where they are not those that were kept, raise StoreError."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A hash of the rows, wherever they lie."""
+        raise NotImplementedError
+
+    def problem(self) -> str:
+        """Return what is wrong with the rows, "" if nothing is."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
 class UnitChunk:
-    """Some units of one wave, in order, as two Arrow streams: what was given, what was decided."""
+    """Some units of one wave, in order: what was given, and what was decided.
+
+    The rows are Arrow streams, or :class:`RowsElsewhere`; see :meth:`Change.kept`.
+    """
 
     chunk: int
     event: int
@@ -84,7 +106,7 @@ class UnitChunk:
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeChunk:
-    """Some rows of an outcome file with their verdicts, as an Arrow stream."""
+    """Some rows of an outcome file with their verdicts, kept like those of units."""
 
     chunk: int
     event: int
@@ -162,6 +184,10 @@ class Reader(Protocol):
     def number(self) -> int:
         """The campaign's number in the store."""
 
+    @property
+    def derived(self) -> bool:
+        """Whether the indexes are made of the records, and cannot differ from them."""
+
     def last_event(self) -> Event | None:
         """Return the newest event."""
 
@@ -236,6 +262,25 @@ class Reader(Protocol):
 class Change(Reader, Protocol):
     """A view that may be added to; nothing lasts before the transaction ends well."""
 
+    def kept(
+        self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
+    ) -> bytes:
+        """Return what a record holds of its rows: the rows, or where they are kept from now on.
+
+        Threads may call it at the same time.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        kind
+            units, decisions or outcomes.
+        event, chunk
+            The event that they belong to, and the number of their chunk.
+        first
+            The number of the first unit, where the rows are units in their order.
+        """
+
     def claim(self, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
 
@@ -273,6 +318,10 @@ class Store(Protocol):
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that it is kept in, which nothing else may be written to."""
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """What a spec that says nothing of these fields means in this store."""
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""

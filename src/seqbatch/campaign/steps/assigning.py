@@ -14,7 +14,6 @@ import pyarrow as pa
 from seqbatch.campaign.deciding.balanced import Balanced, Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
-from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.frozen_state import frozen_state
@@ -281,14 +280,15 @@ class Assigning:
         else:
             rows = np.arange(self._new, self._new + len(units))
             decided = self._together.decided.take(rows)
+        place: dict[str, Any] = {
+            "event": self.now.sequence + 1, "chunk": self._chunk, "first": self._number,
+        }  # fmt: skip
         chunk = UnitChunk(
-            chunk=self._chunk,
-            event=self.now.sequence + 1,
+            **place,
             wave=self.now.wave,
-            first=self._number,
             count=len(units),
-            given=pack(given),
-            decided=pack(decided.table()),
+            given=self.change.kept(given, kind="units", **place),
+            decided=self.change.kept(decided.table(), kind="decisions", **place),
             hash="",
         )
         chunk = sealed(self.change.name, chunk)

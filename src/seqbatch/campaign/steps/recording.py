@@ -12,7 +12,6 @@ import pyarrow as pa
 from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.design.spec import Spec
-from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
@@ -259,13 +258,9 @@ class Recording:
         return tuple((verdict, why, count) for (verdict, why), count in self._kinds.most_common())
 
     def _add(self, table: pa.Table, numbers: Integers, versions: Integers, cells: Floats) -> None:
-        chunk = OutcomeChunk(
-            chunk=self._chunk,
-            event=self._now.sequence + 1,
-            count=table.num_rows,
-            rows=pack(table),
-            hash="",
-        )
+        place = {"event": self._now.sequence + 1, "chunk": self._chunk}
+        rows = self._change.kept(table, kind="outcomes", **place)
+        chunk = OutcomeChunk(**place, count=table.num_rows, rows=rows, hash="")
         chunk = sealed(self._change.name, chunk)
         self._change.add_outcomes(chunk, numbers, versions, cells)
         self._hashes.append(chunk.hash)

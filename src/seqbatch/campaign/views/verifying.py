@@ -32,6 +32,7 @@ from seqbatch.campaign.record.store import (
     Event,
     OutcomeChunk,
     Reader,
+    RowsElsewhere,
     StateRecord,
     Store,
     UnitChunk,
@@ -114,6 +115,12 @@ class _Waiting:
     given: Any
     stored: Decided
     known: Any
+
+
+def damaged(record: UnitChunk | OutcomeChunk | StateRecord) -> list[str]:
+    """Return what is wrong with rows that a record keeps elsewhere."""
+    elsewhere = (value for value in vars(record).values() if isinstance(value, RowsElsewhere))
+    return [problem for rows in elsewhere if (problem := rows.problem())]
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
@@ -245,6 +252,8 @@ class _Verifying:
         """Check a record's hash, and that it belongs to an event."""
         if hash_of(self._reader.name, record) != record.hash:
             self._find(record.event, place, "its bytes are not those that were hashed")
+        for problem in damaged(record):
+            self._find(record.event, place, problem)
         if record.event in self._hashes:
             self._hashes[record.event].append(record.hash)
         else:
@@ -259,7 +268,8 @@ class _Verifying:
         for chunk in self._reader.outcome_chunks():
             place = f"outcome chunk {chunk.chunk}"
             self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
-            self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
+            if not damaged(chunk):
+                self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
 
     def _outcome_rows(self, chunk: OutcomeChunk) -> None:
         """Compare the rows of a chunk that count with the indexes."""
@@ -267,7 +277,9 @@ class _Verifying:
         self._outcomes += rows.num_rows
         self._absent.note(chunk.event, rows)
         spec = self._after(1).spec if self._usable else None
-        found = list(differences(self._reader, rows, chunk.event, spec))
+        found: list[tuple[str, str]] = []
+        if not self._reader.derived:
+            found += differences(self._reader, rows, chunk.event, spec)
         if spec is not None:
             found += wrong_sums(rows, spec)
         for place, problem in found:
@@ -299,7 +311,8 @@ class _Verifying:
             self._units = chunk.first + chunk.count
             if self._together and self._together[0].event != chunk.event:
                 self._guard(chunk.event, place, self._replay_together)
-            self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
+            if not damaged(chunk):
+                self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
         self._guard(0, "unit chunks", self._replay_together)
 
     def _replay(self, chunk: UnitChunk) -> None:
@@ -409,6 +422,8 @@ class _Verifying:
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""
+        if self._reader.derived:
+            return
         for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
             self._find(0, place, problem)
 

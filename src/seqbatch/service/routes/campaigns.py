@@ -136,7 +136,7 @@ async def create(request: Request, token: Caller) -> Response:
     store, call = request.app.state.store, call_of(request, token, hashed)
 
     def created(spec: Spec) -> Answer:
-        prepared = prepare(spec)
+        prepared = prepare(spec, defaults=store.defaults)
 
         def kept(base: Together) -> Answer:
             campaign = Campaign.create(prepared, store=base, who=token.name)
