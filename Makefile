@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture fuzz mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture torture-lake fuzz mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -45,6 +45,10 @@ gpu:
 KILLS ?= 3000
 torture: .venv/ready
 	$(BIN)/python -m tests.campaign.torture $(KILLS)
+
+# The part of it that kills lakes, alone.
+torture-lake: .venv/ready
+	$(BIN)/python -m tests.campaign.torture_lake $(KILLS)
 
 # Calls made up from the service's schema, right and wrong; none may fail it.
 CASES ?= 5000
