@@ -20,6 +20,7 @@ from seqbatch.campaign.record.store import (
     Tombstone,
     UnitChunk,
 )
+from seqbatch.campaign.tables.texts import Texts, as_list
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, newest
@@ -162,9 +163,9 @@ class View:
         found = self._connection.execute(query.order_by(table.c.event.desc()).limit(1))
         return str(found.scalar_one())
 
-    def numbers(self, units: Sequence[str]) -> Integers:
+    def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 where it has none."""
-        return self._bulk.numbers(self._campaign, units)
+        return self._bulk.numbers(self._campaign, as_list(units))
 
     def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
         """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
@@ -211,9 +212,9 @@ class View:
         del kind, event, chunk, first
         return pack(rows)
 
-    def claim(self, units: Sequence[str], first: int) -> bool:
+    def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
-        return self._bulk.claim(self._campaign, units, first)
+        return self._bulk.claim(self._campaign, as_list(units), first)
 
     def add_units(self, chunk: UnitChunk) -> None:
         """Add a chunk of units, whose numbers were claimed."""

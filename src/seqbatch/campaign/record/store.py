@@ -31,6 +31,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Floats, Integers
 
 
@@ -228,7 +229,7 @@ class Reader(Protocol):
     def last_state_hash(self) -> str:
         """Return the hash of the newest state, without its content, which may be long."""
 
-    def numbers(self, units: Sequence[str]) -> Integers:
+    def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 where it has none."""
 
     def owners(self, ids: Sequence[str]) -> Integers:
@@ -281,7 +282,7 @@ class Change(Reader, Protocol):
             The number of the first unit, where the rows are units in their order.
         """
 
-    def claim(self, units: Sequence[str], first: int) -> bool:
+    def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
 
     def add_units(self, chunk: UnitChunk) -> None:

@@ -1,7 +1,7 @@
 """Assign the units of a checked file: decide for the new ones, answer for all."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial as partial_call
@@ -162,7 +162,7 @@ class Assigning:
                 self._without.append(without + start - len(units))
             if not len(fits) or (self._over and not self.partial):
                 continue
-            kept = units if len(fits) == len(units) else [units[row] for row in fits]
+            kept = units if len(fits) == len(units) else units.take(fits)
             table = assignments(self.now.spec.unit, kept, waves, decided, names, masked=masked)
             if out is None:
                 tables.append(table)
@@ -205,7 +205,7 @@ class Assigning:
             return self._over
         return self._drawing.fresh - self._drawing.drawn
 
-    def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:
+    def _batch(self, units: pa.Array, given: pa.Table) -> tuple[Places, Integers, Decided]:
         """Return the rows that have an answer, and the answers, deciding where there is none."""
         everyone = np.arange(len(units))
         left = self.now.left
@@ -232,7 +232,7 @@ class Assigning:
             when, decided = self._stored.decided(numbers[old])
             pieces, waves, rows = [decided], [when], [old]
         if len(fresh):
-            new = [units[row] for row in fresh.tolist()]
+            new = units.take(fresh)
             # The campaign is locked: nobody else can have numbered them since they were asked for.
             if not self.change.claim(new, self._number):
                 raise StoreError(
@@ -265,17 +265,17 @@ class Assigning:
             if room is not None:
                 fresh = fresh[: max(room - len(event), 0)]
             if len(fresh):
-                event.add([units[row] for row in fresh], given.take(fresh), self._known())
+                event.add(units.take(fresh), given.take(fresh), self._known())
         self._together = event.decided() if len(event) else None
 
-    def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
+    def _decide(self, units: pa.Array, given: pa.Table, fresh: Places) -> Decided:
         known = self._known()
         if len(fresh) < len(units):
-            units = [units[row] for row in fresh]
+            units = units.take(fresh)
             given = given.take(fresh)
         if self._together is None:
             spec = self.now.spec
-            drawn = draws(spec.seed, spec.name, units, by=spec.draws)
+            drawn = draws(spec.seed, spec.name, units, by=spec.draws, lots=False)
             decided = decide(self.now, self._policy, known, given, drawn)
         else:
             rows = np.arange(self._new, self._new + len(units))

@@ -169,7 +169,7 @@ class Recording:
         spec = self._now.spec
         judged = judging.readable(spec, batch)
         numbers = self._change.numbers(judged.units)
-        self._unknown.add([judged.units[row] for row in np.flatnonzero(numbers < 0).tolist()])
+        self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
         waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
@@ -211,7 +211,7 @@ class Recording:
         reasons = [said.get(row, "") for row in kept.tolist()] if said else [""] * len(kept)
         columns: dict[str, Any] = {
             "line": lines[kept],
-            "unit": pa.array(judged.units).take(kept) if len(kept) < len(lines) else judged.units,
+            "unit": judged.units.take(kept) if len(kept) < len(lines) else judged.units,
             "number": judged.numbers[kept],
             "value": judged.values[kept],
             "version": judged.versions[kept].astype(np.int32),
@@ -231,7 +231,8 @@ class Recording:
         )
         for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
             row = kept[place]
-            held = (int(lines[row]), judged.units[row], VERDICTS[verdicts[place]], reasons[place])
+            unit = judged.units[row].as_py()
+            held = (int(lines[row]), unit, VERDICTS[verdicts[place]], reasons[place])
             self._held.append(held)
 
     def _keep_ragged(self, source: Source) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.balanced import Together
@@ -39,6 +40,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.tables.texts import as_column
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
 from seqbatch.campaign.views.sealing import Seal, broken
@@ -111,7 +113,7 @@ class _Waiting:
     """A chunk whose event is not over: its units are decided on together with the others."""
 
     event: int
-    units: list[str]
+    units: pa.Array
     given: Any
     stored: Decided
     known: Any
@@ -322,21 +324,21 @@ class _Verifying:
             rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"has {rows}, not {chunk.count}")
             return
-        units = given.column(0).to_pylist()
+        units = as_column(given.column(0))
         numbers = self._reader.numbers(units)
         expected = np.arange(chunk.first, chunk.first + len(units))
         for row in np.flatnonzero(numbers != expected)[:NAMED]:
             problem = f"the index says number {numbers[row]}, not {expected[row]}"
             if numbers[row] < 0:
                 problem = "is not in the index"
-            self._find(chunk.event, f"unit {units[row]!r}", problem)
+            self._find(chunk.event, f"unit {units[row].as_py()!r}", problem)
         if not self._usable or chunk.event > len(self._events):
             return
         now = self._after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
-        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws)
+        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
         if (known := self._known(now)) is None:
             return
         if now.spec.balanced:
@@ -377,7 +379,7 @@ class _Verifying:
             self._state = turn, found
         return self._state[1]
 
-    def _lots(self, event: int, now: Situation, units: list[str]) -> None:
+    def _lots(self, event: int, now: Situation, units: pa.Array) -> None:
         """Draw the units of an event again; who else was on the list is not on record."""
         draw = self._events[event - 1].payload.get("draw")
         if draw is None:
@@ -385,7 +387,8 @@ class _Verifying:
         drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
         limit = int(draw["highest_lot"], 16)
         for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
-            self._find(event, f"unit {units[row]!r}", "has a lot above the highest that was drawn")
+            place = f"unit {units[row].as_py()!r}"
+            self._find(event, place, "has a lot above the highest that was drawn")
         self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
 
     def _highest_lots(self) -> None:
@@ -396,7 +399,7 @@ class _Verifying:
                 self._find(event, "lots", problem)
 
     def _compare(
-        self, event: int, now: Situation, units: list[str], stored: Decided, again: Decided
+        self, event: int, now: Situation, units: pa.Array, stored: Decided, again: Decided
     ) -> None:
         differs = (
             (again.actions != stored.actions)
@@ -418,7 +421,7 @@ class _Verifying:
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
                 f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
-            self._find(event, f"unit {units[row]!r}", problem)
+            self._find(event, f"unit {units[row].as_py()!r}", problem)
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""

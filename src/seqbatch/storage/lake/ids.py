@@ -1,12 +1,11 @@
 """Texts to numbers, in memory: the ids of a campaign's units, and of its outcomes."""
 
 import os
-from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
-from seqbatch.core.arrays import AnyArray, Bytes, Integers
+from seqbatch.campaign.tables.texts import Texts, as_column, buffers
+from seqbatch.core.arrays import AnyArray, Integers
 from seqbatch.core.kernels import texts
 from seqbatch.errors import StoreError
 
@@ -22,11 +21,11 @@ class Ids:
     Examples
     --------
     >>> ids = Ids()
-    >>> ids.add(pa.array(["a", "b"]), np.array([7, 8]))
+    >>> ids.add(["a", "b"], np.array([7, 8]))
     True
-    >>> ids.add(pa.array(["c", "a"]), np.array([9, 10]))
+    >>> ids.add(["c", "a"], np.array([9, 10]))
     False
-    >>> ids.numbers(pa.array(["b", "c", "a"])).tolist(), len(ids)
+    >>> ids.numbers(["b", "c", "a"]).tolist(), len(ids)
     ([8, -1, 7], 2)
     """
 
@@ -39,13 +38,13 @@ class Ids:
     def __len__(self) -> int:
         return self._count
 
-    def numbers(self, ids: Sequence[str] | pa.Array) -> Integers:
+    def numbers(self, ids: Texts) -> Integers:
         """Return the number of each text, -1 where it has none."""
         found = np.empty(len(ids), dtype=np.int64)
         texts.find(self._slots, self._hashes(ids), found)
         return found
 
-    def add(self, ids: Sequence[str] | pa.Array, numbers: Integers) -> bool:
+    def add(self, ids: Texts, numbers: Integers) -> bool:
         """Add texts; where one is there already, do nothing and return False."""
         if numbers.max(initial=0) >= MOST:
             raise StoreError(f"a campaign of a lake has at most {MOST:,} units.")
@@ -58,15 +57,15 @@ class Ids:
         self._count += added
         return True
 
-    def add_first(self, ids: Sequence[str] | pa.Array, numbers: Integers) -> None:
+    def add_first(self, ids: Texts, numbers: Integers) -> None:
         """Add texts; one that is there already keeps its number."""
         if not self.add(ids, numbers):
-            array = _text(ids)
+            array = as_column(ids)
             for row in range(len(array)):
                 self.add(array.slice(row, 1), numbers[row : row + 1])
 
-    def _hashes(self, ids: Sequence[str] | pa.Array) -> AnyArray:
-        data, offsets = _buffers(_text(ids))
+    def _hashes(self, ids: Texts) -> AnyArray:
+        data, offsets = buffers(ids)
         made = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
         texts.hash_texts(data, offsets, self._key, made)
         return made
@@ -83,19 +82,3 @@ def _empty(room: int) -> AnyArray:
     while room > FULL * size:
         size *= 2
     return np.zeros((size, 2), dtype=np.uint64)
-
-
-def _text(ids: Sequence[str] | pa.Array) -> pa.Array:
-    if isinstance(ids, pa.ChunkedArray):
-        ids = ids.combine_chunks()
-    return ids if isinstance(ids, pa.Array) else pa.array(ids, type=pa.string())
-
-
-def _buffers(ids: pa.Array) -> tuple[Bytes, AnyArray]:
-    """Return the bytes of texts, and where each starts and ends in them."""
-    _, offsets, data = ids.buffers()
-    if not len(ids):
-        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int32)
-    places = np.frombuffer(offsets, dtype=np.int32)[ids.offset : ids.offset + len(ids) + 1]
-    content = np.zeros(1, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    return content, places

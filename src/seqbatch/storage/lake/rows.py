@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.outcomes import counting
 from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone, UnitChunk
+from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
 from seqbatch.storage import schema
@@ -103,7 +104,7 @@ class LakeView(View):
         last = self.extents()[-1:]
         return last[0].first + last[0].count if last else 0
 
-    def numbers(self, units: Sequence[str] | pa.Array) -> Integers:
+    def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 where it has none."""
         return self._ids.numbers(units)
 
@@ -147,7 +148,7 @@ class LakeView(View):
             if "outcome" in rows.column_names:
                 yield from zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True)
 
-    def claim(self, units: Sequence[str] | pa.Array, first: int) -> bool:
+    def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
         return self._ids.add(units, np.arange(first, first + len(units)))
 
