@@ -65,7 +65,23 @@ def postgres_url(postgres):
     return postgres.get_uri()
 
 
-@pytest.fixture(params=["sqlite", "lake", pytest.param("postgresql", marks=pytest.mark.slow)])
+#: Modules whose tests run on a lake too: what others ask of a store, these ask as well.
+ON_A_LAKE = {
+    "test_absence", "test_amending", "test_deleting", "test_history", "test_races",
+    "test_recording", "test_stores", "test_together",
+}  # fmt: skip
+
+
+def pytest_generate_tests(metafunc):
+    """Run what asks for a store on every kind of it."""
+    if "store_url" in metafunc.fixturenames:
+        on_a_lake = metafunc.module.__name__.rpartition(".")[2] in ON_A_LAKE
+        kinds = ["sqlite", *(["lake"] if on_a_lake else [])]
+        slow = pytest.param("postgresql", marks=pytest.mark.slow)
+        metafunc.parametrize("store_url", [*kinds, slow], indirect=True)
+
+
+@pytest.fixture
 def store_url(request, tmp_path):
     """An empty store of each kind."""
     if request.param == "sqlite":

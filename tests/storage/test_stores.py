@@ -64,7 +64,8 @@ def outcomes_of(change, numbers, versions, cells, *, chunk, event, ids=None):
     place = {"chunk": chunk, "event": event}
     rows = change.kept(pa.table(columns), kind="outcomes", **place)
     made = OutcomeChunk(**place, count=len(numbers), rows=rows, hash="o")
-    change.add_outcomes(made, np.array(numbers), np.array(versions), cells)
+    change.add_outcomes(made)
+    change.index_outcomes(event, np.array(numbers), np.array(versions), cells)
     return made
 
 

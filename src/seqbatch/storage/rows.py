@@ -220,12 +220,15 @@ class View:
         """Add a chunk of units, whose numbers were claimed."""
         self._insert(schema.unit_chunks, vars(chunk))
 
-    def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
-    ) -> None:
-        """Add a chunk of outcome rows, and those that count to the index."""
+    def add_outcomes(self, chunk: OutcomeChunk) -> None:
+        """Add a chunk of outcome rows."""
         self._insert(schema.outcome_chunks, vars(chunk))
-        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, chunk.event)
+
+    def index_outcomes(
+        self, event: int, numbers: Integers, versions: Integers, cells: Floats
+    ) -> None:
+        """Add the rows of an event that count to the index, before their chunk or after it."""
+        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""

@@ -260,8 +260,10 @@ def compared(
     rows = judged.candidates
     numbers, cells = judged.numbers[rows], judged.cells[rows]
     # A row stands alone where it is the first of its unit in this piece of the file.
-    _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    first = firsts[inverse]
+    first = np.arange(len(rows))
+    if not (numbers[1:] > numbers[:-1]).all():
+        _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        first = firsts[inverse]
     alone = first == np.arange(len(rows))
     has = (versions > 0) & alone
     repeats = same(known, cells)

@@ -288,10 +288,13 @@ class Change(Reader, Protocol):
     def add_units(self, chunk: UnitChunk) -> None:
         """Add a chunk of units, whose numbers were claimed."""
 
-    def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
+    def add_outcomes(self, chunk: OutcomeChunk) -> None:
+        """Add a chunk of outcome rows."""
+
+    def index_outcomes(
+        self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and those that count to the index."""
+        """Add the rows of an event that count to the index, before their chunk or after it."""
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""

@@ -314,7 +314,8 @@ class Closing:
             made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")
             made = sealed(self._change.name, made)
             values = rows["value"].to_numpy().reshape(-1, 1)
-            self._change.add_outcomes(made, numbers, np.zeros_like(numbers), values)
+            self._change.add_outcomes(made)
+            self._change.index_outcomes(made.event, numbers, np.zeros_like(numbers), values)
             hashes.append(made.hash)
         return hashes
 

@@ -5,7 +5,7 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.limits import LONGEST_ID
+from seqbatch.campaign.design.limits import LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import joined, parted, read_ids, with_nul
-from seqbatch.campaign.tables.reading import Source, no_such_column
+from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.texts import Texts, as_column, as_list, buffers
 from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
@@ -52,7 +53,6 @@ class Units:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
         self._spool.seek(0)
         for _ in range(self._pieces):
-            # A stream for each piece: the levels of its categories are its own.
             given = pa.ipc.open_stream(self._spool).read_all()
             yield as_column(given.column(0)), given
 
@@ -83,23 +83,17 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
-        key = np.frombuffer(os.urandom(16), dtype=np.uint64)
         last = None
         unclear = UnclearDots(source, _unspelled(encoder))
-        for batch in source.batches(file_columns(encoder)):
-            unclear.look(batch, start)
-            batch = _with_ids(batch, encoder, start, problems)
-            ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
-            given = _with_clusters(given, batch, encoder, start, problems)
-            given = _with_beside(given, batch, encoder, start, problems)
-            _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
-            _refuse_headers(batch, encoder, start, problems)
-            prints.append(_prints(ids, key))
-            alike.append(_prints(_plain(ids, encoder), key))
-            with pa.ipc.new_stream(spool, given.schema) as writer:
-                writer.write_table(given)
-            start += len(ids)
-            last = batch.slice(len(ids) - 1)
+        read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
+        for piece in over(read.checked, _placed(source.batches(file_columns(encoder)))):
+            unclear.look(piece.batch, start)
+            problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
+            prints.append(piece.prints)
+            alike.append(piece.alike)
+            spool.write(piece.content)
+            start += piece.batch.num_rows
+            last = piece.batch.slice(piece.batch.num_rows - 1)
             report(start)
         _refuse_totals(last, encoder, start, problems)
         problems.found.extend(unclear.problems(REWRITE))
@@ -109,6 +103,51 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
         yield replace(units, warnings=similar_ids(units, alike))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A piece of a file that was checked: what is kept of it, its problems, and hashes of ids."""
+
+    batch: Any
+    content: Any
+    problems: list[Problem]
+    prints: AnyArray
+    alike: AnyArray
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How pieces of a file are checked; by any thread."""
+
+    source: Source
+    encoder: Encoder
+    key: AnyArray
+
+    def checked(self, piece: tuple[int, Any]) -> _Checked:
+        """Check a piece by the number of rows before it."""
+        start, batch = piece
+        encoder, problems = self.encoder, Problems()
+        whole = _with_ids(batch, encoder, start, problems)
+        ids, given = self.source.reading(partial(encoder.prepared, whole, start, problems))
+        given = _with_clusters(given, whole, encoder, start, problems)
+        given = _with_beside(given, whole, encoder, start, problems)
+        _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
+        _refuse_headers(whole, encoder, start, problems)
+        sink = pa.BufferOutputStream()
+        # A stream for each piece: the levels of its categories are its own.
+        with pa.ipc.new_stream(sink, given.schema) as writer:
+            writer.write_table(given)
+        alike = _prints(_plain(ids, encoder), self.key)
+        return _Checked(whole, sink.getvalue(), problems.found, _prints(ids, self.key), alike)
+
+
+def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield pieces of a file, each with the number of rows before it."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:

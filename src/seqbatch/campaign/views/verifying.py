@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from seqbatch.campaign.record.store import (
     Store,
     UnitChunk,
 )
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.texts import as_column
@@ -48,7 +49,9 @@ from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.campaign.warehouse.evidence import UNPROVEN, learned_elsewhere, wrong_evidence
 from seqbatch.core.arrays import Integers
+from seqbatch.errors import StoreError
 
+C = TypeVar("C", UnitChunk, OutcomeChunk)
 #: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
 ROUNDING = 1e-9
 
@@ -119,10 +122,15 @@ class _Waiting:
     known: Any
 
 
-def damaged(record: UnitChunk | OutcomeChunk | StateRecord) -> list[str]:
-    """Return what is wrong with rows that a record keeps elsewhere."""
-    elsewhere = (value for value in vars(record).values() if isinstance(value, RowsElsewhere))
-    return [problem for rows in elsewhere if (problem := rows.problem())]
+def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
+    """Return a chunk, what is wrong with its rows, and the rows."""
+    contents = [value for value in vars(chunk).values() if isinstance(value, bytes)]
+    elsewhere = [each for each in contents if isinstance(each, RowsElsewhere)]
+    problems = [problem for each in elsewhere if (problem := each.problem())]
+    try:
+        return chunk, problems, [] if problems else [unpack(each) for each in contents]
+    except StoreError as error:
+        return chunk, [f"cannot be read: StoreError: {error}"[:300]], []
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
@@ -254,8 +262,6 @@ class _Verifying:
         """Check a record's hash, and that it belongs to an event."""
         if hash_of(self._reader.name, record) != record.hash:
             self._find(record.event, place, "its bytes are not those that were hashed")
-        for problem in damaged(record):
-            self._find(record.event, place, problem)
         if record.event in self._hashes:
             self._hashes[record.event].append(record.hash)
         else:
@@ -267,15 +273,17 @@ class _Verifying:
                 self._find(event.sequence, "rows", "are not those that were signed")
 
     def _outcome_chunks(self) -> None:
-        for chunk in self._reader.outcome_chunks():
+        for chunk, problems, rows in over(_read, self._reader.outcome_chunks()):
             place = f"outcome chunk {chunk.chunk}"
             self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
-            if not damaged(chunk):
-                self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
+            for problem in problems:
+                self._find(chunk.event, place, problem)
+            if not problems:
+                self._guard(chunk.event, place, lambda c=chunk, r=rows: self._outcome_rows(c, *r))
 
-    def _outcome_rows(self, chunk: OutcomeChunk) -> None:
+    def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
         """Compare the rows of a chunk that count with the indexes."""
-        rows = counting(unpack(chunk.rows))
+        rows = counting(rows)
         self._outcomes += rows.num_rows
         self._absent.note(chunk.event, rows)
         spec = self._after(1).spec if self._usable else None
@@ -305,21 +313,23 @@ class _Verifying:
             self._states += 1
 
     def _unit_chunks(self) -> None:
-        for chunk in self._reader.unit_chunks(given=True):
+        for chunk, problems, rows in over(_read, self._reader.unit_chunks(given=True)):
             place = f"unit chunk {chunk.chunk}"
             self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
+            for problem in problems:
+                self._find(chunk.event, place, problem)
             if chunk.first != self._units:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
             self._units = chunk.first + chunk.count
             if self._together and self._together[0].event != chunk.event:
                 self._guard(chunk.event, place, self._replay_together)
-            if not damaged(chunk):
-                self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
+            if not problems:
+                self._guard(chunk.event, place, lambda c=chunk, r=rows: self._replay(c, *r))
         self._guard(0, "unit chunks", self._replay_together)
 
-    def _replay(self, chunk: UnitChunk) -> None:
+    def _replay(self, chunk: UnitChunk, given: pa.Table, decided: pa.Table) -> None:
         """Look the units of a chunk up in the index, and decide again for them."""
-        given, stored = unpack(chunk.given), Decided.of(unpack(chunk.decided))
+        stored = Decided.of(decided)
         if not given.num_rows == len(stored.actions) == chunk.count:
             rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"has {rows}, not {chunk.count}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
@@ -34,6 +35,8 @@ class FileRows(RowsElsewhere):
     """What the ledger holds of a file: its place in the lake, bytes, rows and SHA-256."""
 
     folder: Path
+    #: Whether the bytes were found to be those that were written.
+    sound = False
 
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "FileRows | bytes":
@@ -96,9 +99,10 @@ class FileRows(RowsElsewhere):
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
-        if hashlib.sha256(content).hexdigest() != said["sha256"]:
+        if not self.sound and hashlib.sha256(content).hexdigest() != said["sha256"]:
             reason = "its bytes are not those that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+        self.sound = True
         return content
 
 
@@ -192,7 +196,8 @@ def _numbered(rows: pa.Table, first: int) -> pa.Table:
     name = NUMBER
     while name in rows.column_names:
         name += "_"
-    return rows.append_column(name, pa.array(range(first, first + rows.num_rows), type=pa.int64()))
+    numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
+    return rows.append_column(name, pa.array(numbers))
 
 
 def _parquet(rows: pa.Table) -> memoryview:

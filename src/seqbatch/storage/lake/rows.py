@@ -15,7 +15,6 @@ from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone,
 from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
-from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk
 from seqbatch.storage.lake.files import FileRows, Files
 from seqbatch.storage.lake.ids import Ids
@@ -152,11 +151,15 @@ class LakeView(View):
         """Number units from `first` on; where one has a number, do nothing and return False."""
         return self._ids.add(units, np.arange(first, first + len(units)))
 
-    def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
+    def add_outcomes(self, chunk: OutcomeChunk) -> None:
+        """Add a chunk of outcome rows."""
+        super().add_outcomes(replace(chunk, rows=bytes(chunk.rows)))
+
+    def index_outcomes(
+        self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and those that count to the index."""
-        self._insert(schema.outcome_chunks, {**vars(chunk), "rows": bytes(chunk.rows)})
+        """Add the rows of an event that count to the index, before their chunk or after it."""
+        del event
         if self._newest is not None:
             self._newest.add(numbers, versions, cells)
 
