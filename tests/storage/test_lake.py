@@ -216,3 +216,59 @@ def test_ids_are_found_by_the_million():
     assert not ids.add(["new", "newer", "new"], np.array([1, 2, 3]))
     assert ids.numbers(["new", "newer", texts[5]]).tolist() == [-1, -1, known[texts[5]]]
     assert len(ids) == before
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Set how many threads work, on small pieces."""
+    monkeypatch.setattr("seqbatch.campaign.tables.reading.CHUNK", 256)
+
+    def use(count):
+        monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: count)
+
+    return use
+
+
+def test_threads_change_nothing(threads, tmp_path):
+    """The same answers, verdicts and estimates, to the bit, whoever works on which piece."""
+    frame, found = units(1_500), []
+    for count in (1, 4):
+        threads(count)
+        store = open_store(f"lake:{tmp_path / str(count)}")
+        campaign = created(
+            store, grid={"sizes": [1_500, 100]}, features={"numeric": {"age": "learn"}}
+        )
+        assert campaign.situation().spec.sums == "exact"
+        campaign.assign(frame[300:900])
+        # Some pieces have units of both kinds.
+        table = campaign.assign(frame).table
+        rows = outcomes(table)
+        recorded = campaign.record(pl.concat([rows[400:], rows[:600]]))
+        assert (recorded.accepted, recorded.duplicate) == (1_500, 200)
+        campaign.close()
+        assert campaign.verify().sound
+        found.append((table, campaign.status().state))
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
+    from seqbatch.campaign.steps import assigning
+
+    threads(3)
+    store = open_store(f"lake:{tmp_path / 'lake'}")
+    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), assigning.decide
+
+    def failing(now, policy, state, given, drawn):
+        if given["id"][0].as_py() == "001024":
+            raise RuntimeError("a piece that cannot be decided on")
+        return decide(now, policy, state, given, drawn)
+
+    monkeypatch.setattr(assigning, "decide", failing)
+    with pytest.raises(RuntimeError, match="cannot be decided on"):
+        campaign.assign(units(1_500))
+    assert files(tmp_path / "lake") == []
+    monkeypatch.setattr(assigning, "decide", decide)
+    assert campaign.assign(units(1_500)).assigned == 1_500
+    assert campaign.verify().sound
+    store.close()
