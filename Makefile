@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture load fuzz spark mutants requirements clean
+.PHONY: demo test test-fast lint docs bench gpu torture torture-lake load fuzz spark mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -49,6 +49,10 @@ torture: .venv/ready
 # The service under load, beside a bare route, and with workers killed; writes its section of docs/reliability.md.
 load: .venv/ready
 	$(BIN)/python -m benchmarks.service $(LOAD)
+
+# The part of it that kills lakes, alone.
+torture-lake: .venv/ready
+	$(BIN)/python -m tests.campaign.torture_lake $(KILLS)
 
 # Calls made up from the service's schema, right and wrong; none may fail it.
 CASES ?= 5000

@@ -1,4 +1,4 @@
-"""Settings that all tests share, and the two stores that campaigns are tested on."""
+"""Settings that all tests share, and the stores that campaigns are tested on."""
 
 import os
 import shutil
@@ -65,11 +65,29 @@ def postgres_url(postgres):
     return postgres.get_uri()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+#: Modules whose tests run on a lake too: what others ask of a store, these ask as well.
+ON_A_LAKE = {
+    "test_absence", "test_amending", "test_deleting", "test_history", "test_races",
+    "test_recording", "test_stores", "test_together",
+}  # fmt: skip
+
+
+def pytest_generate_tests(metafunc):
+    """Run what asks for a store on every kind of it."""
+    if "store_url" in metafunc.fixturenames:
+        on_a_lake = metafunc.module.__name__.rpartition(".")[2] in ON_A_LAKE
+        kinds = ["sqlite", *(["lake"] if on_a_lake else [])]
+        slow = pytest.param("postgresql", marks=pytest.mark.slow)
+        metafunc.parametrize("store_url", [*kinds, slow], indirect=True)
+
+
+@pytest.fixture
 def store_url(request, tmp_path):
     """An empty store of each kind."""
     if request.param == "sqlite":
         return str(tmp_path / "campaigns.db")
+    if request.param == "lake":
+        return f"lake:{tmp_path / 'lake'}"
     return request.getfixturevalue("postgres_url")
 
 

@@ -64,8 +64,9 @@ def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> 
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Say whether two names lead to one file, also through links and other spellings."""
-    if _resolved(one) == _resolved(other):
+    """Say whether a name leads to a file, or into a folder, also through other spellings."""
+    where, place = _resolved(one), _resolved(other)
+    if where == place or (place in where.parents if where and place and place.is_dir() else False):
         return True
     return one.exists() and other.exists() and one.samefile(other)
 

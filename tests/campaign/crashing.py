@@ -29,6 +29,8 @@ FAULTS = (
     "publish",
     "replace",
 )
+#: Those of a lake.
+LAKE_FAULTS = ("write file", "publish files", "add_event", "commit", "replace")
 
 
 class Nursery:
@@ -77,19 +79,21 @@ def _die(*_args, **_kwargs):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _arm(point):
+def _arm(point, view):
     """Make the process die right before or right after one step of a call."""
     from sqlalchemy.engine import default
 
     from seqbatch.campaign.tables.writing import Writer
-    from seqbatch.storage.rows import View
+    from seqbatch.storage.lake.files import Files
 
     step, when = point
     owner, attribute = {
         "commit": (default.DefaultDialect, "do_commit"),
         "publish": (Writer, "publish"),
         "replace": (Path, "replace"),
-    }.get(step, (View, step))
+        "write file": (Files, "write"),
+        "publish files": (Files, "publish"),
+    }.get(step, (view, step))
     original = getattr(owner, attribute)
 
     def armed(*args, **kwargs):
@@ -113,7 +117,8 @@ def _child(given, pipe):
         if given["fail"]:
             _fail_writes(*given["fail"])
         if given["die_at"]:
-            _arm(given["die_at"])
+            with store.read(given["name"]) as reader:
+                _arm(given["die_at"], type(reader))
         os.write(pipe, b"ready\n")
         try:
             started = time.monotonic()
@@ -194,17 +199,18 @@ def _warm():
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(f"{folder}/warm.db")
-        campaign = Campaign.create({**SPEC, "grid": {"sizes": [4, 4]}}, store=store)
         table = pa.table({
             "id": ["a", "b", "c", "d"], "age": [1.0, 2.0, 3.0, 5.0], "spend": [1.0, 2.0, 1.0, 0.0],
             "zip": ["urban"] * 4, "city": ["x"] * 4,
         })  # fmt: skip
-        for _ in range(2):
-            campaign.assign(table)
-            campaign.record(pa.table({"id": table["id"], "visit": [0.1, 0.2, 0.3, 0.4]}))
-            campaign.close(wave=1)
-        store.close()
+        for url in (f"{folder}/warm.db", f"lake:{folder}/warm"):
+            store = open_store(url)
+            campaign = Campaign.create({**SPEC, "grid": {"sizes": [4, 4]}}, store=store)
+            for _ in range(2):
+                campaign.assign(table)
+                campaign.record(pa.table({"id": table["id"], "visit": [0.1, 0.2, 0.3, 0.4]}))
+                campaign.close(wave=1)
+            store.close()
 
 
 def main():

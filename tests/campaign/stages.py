@@ -10,6 +10,7 @@ from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units
 
 CALLS = ("assign", "record", "close")
+LAKE = "lake:"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,11 @@ class Stage:
     out: bytes
 
     def copied(self, folder):
-        """Return a copy of the store, an SQLite file, to do damage to."""
+        """Return a copy of the store, an SQLite file or a lake, to do damage to."""
+        if self.url.startswith(LAKE):
+            path = Path(folder) / "copy.lake"
+            shutil.copytree(self.url.removeprefix(LAKE), path)
+            return f"{LAKE}{path}"
         path = Path(folder) / "copy.db"
         shutil.copyfile(self.url, path)
         return path
@@ -35,11 +40,11 @@ class Stage:
         return {**self.arguments, **extra}
 
 
-def prepare(folder, *, count=2_000):
+def prepare(folder, *, count=2_000, lake=False):
     """Run a campaign into its second wave, keeping the store before each call of that wave."""
     folder = Path(folder)
-    path = folder / "live.db"
-    store = open_store(path)
+    path = folder / ("live.lake" if lake else "live.db")
+    store = open_store(f"{LAKE}{path}" if lake else path)
     campaign = created(store, grid={"sizes": [300, count, 100]})
     run_wave(campaign, 1, start=0, count=300)
     frame = units(count, start=300)
@@ -48,8 +53,8 @@ def prepare(folder, *, count=2_000):
     for call in CALLS:
         before = campaign.status().state
         store.close()
-        kept = folder / f"{call}.db"
-        shutil.copyfile(path, kept)
+        kept = folder / f"{call}{path.suffix}"
+        (shutil.copytree if lake else shutil.copyfile)(path, kept)
         out = b""
         if call == "assign":
             arguments = {"units": str(folder / "units.parquet")}
@@ -64,9 +69,21 @@ def prepare(folder, *, count=2_000):
             arguments = {"wave": 2}
             campaign.close(**arguments)
         after = campaign.status().state
-        stages[call] = Stage(call, str(kept), arguments, before, after, out)
+        url = f"{LAKE}{kept}" if lake else str(kept)
+        stages[call] = Stage(call, url, arguments, before, after, out)
     store.close()
     return stages
+
+
+def require_no_orphans(campaign):
+    """Every file of a lake is one that an event knows, once somebody changed the campaign."""
+    with campaign.store.read(campaign.name) as reader:
+        known = {chunk.rows.name for chunk in reader.outcome_chunks()}
+        for chunk in reader.unit_chunks(given=True):
+            known |= {chunk.given.name, chunk.decided.name}
+    folder = campaign.store.folder
+    there = {path.relative_to(folder).as_posix() for path in folder.glob("*/*/*")}
+    assert there == known, "a file that no event knows"
 
 
 def examine(path, stage, *, acknowledged, out=None):
@@ -74,7 +91,8 @@ def examine(path, stage, *, acknowledged, out=None):
 
     Nothing acknowledged is lost, nothing half-done is visible, and the retry gives the same bytes.
     """
-    raw = sqlite3.connect(path)
+    lake = str(path).startswith(LAKE)
+    raw = sqlite3.connect(Path(str(path).removeprefix(LAKE)) / "ledger.db" if lake else path)
     assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     raw.close()
     store = open_store(path)
@@ -94,6 +112,9 @@ def examine(path, stage, *, acknowledged, out=None):
         assert campaign.status().state == stage.after
         if out is not None:
             assert Path(out).read_bytes() == stage.out, "the retry answers otherwise"
+        if lake:
+            require_no_orphans(campaign)
+            assert campaign.verify().sound
         return state == stage.after
     finally:
         store.close()

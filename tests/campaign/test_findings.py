@@ -172,7 +172,7 @@ def test_findings_show_themselves_and_are_plain(campaign):
 def test_less_is_better_and_costs_count_in_the_users_own_sign(store, tmp_path):
     actions = [{"name": "call", "cost": 0.25}, "none", "mail"]
     reward = {"column": "visit", "direction": "min", "unit": "EUR"}
-    campaign = run(made(store, actions=actions, reward=reward))
+    campaign = run(made(store, actions=actions, reward=reward, draws="blake2"))
     found = campaign.findings()
     _, waves = exported(campaign, tmp_path, sign=-1.0)
     D = [2 * d for d in oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)]

@@ -12,6 +12,11 @@ from tests.campaign.instances import created, outcomes, units
 RACES = 100
 
 
+def races(url):
+    """Return how many races a store has to stand: a lake is one of the others with files."""
+    return RACES // 10 if url.startswith("lake:") else RACES
+
+
 @pytest.fixture(scope="module")
 def nursery():
     made = Nursery()
@@ -45,7 +50,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
     """Both hand over the same units, record the same outcomes and close the same wave."""
     store = open_store(store_url)
     conflicts = 0
-    for race in range(RACES):
+    for race in range(races(store_url)):
         name = f"race{race}"
         campaign = created(store, name=name, grid={"sizes": [30, 30]})
         # Half of the races name the wave: who comes second then gets the stored answer.
@@ -76,7 +81,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
             conflicts += 1
         if race % 20 == 0:
             assert campaign.verify().sound
-    assert conflicts == RACES // 2
+    assert conflicts == races(store_url) // 2
     store.close()
 
 

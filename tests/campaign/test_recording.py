@@ -110,17 +110,17 @@ def test_pieces_in_any_order_end_in_the_same_state(store):
     one.close()
     state = one.status()
     # The same campaign in another store: the name is part of the key, so it must be the same.
-    two = created_elsewhere(rows)
+    two = created_elsewhere(rows, lake="lake:" in store.label)
     assert two.state == state.state
 
 
-def created_elsewhere(rows):
+def created_elsewhere(rows, *, lake):
     import tempfile
 
     from seqbatch.storage import open_store
 
     with tempfile.TemporaryDirectory() as folder:
-        other = open_store(f"{folder}/c.db")
+        other = open_store(f"lake:{folder}/c" if lake else f"{folder}/c.db")
         campaign = created(other)
         campaign.assign(units(300))
         shuffled = rows.sample(fraction=1.0, shuffle=True, seed=8)

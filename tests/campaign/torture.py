@@ -19,7 +19,7 @@ from benchmarks.service.page import PAGE, section
 from hypothesis import HealthCheck, given, settings
 
 from seqbatch import __version__
-from tests.campaign import torture_postgres
+from tests.campaign import torture_lake, torture_postgres
 from tests.campaign.crashing import FAULTS, Nursery, order
 from tests.campaign.fuzzing import Examiner, cases
 from tests.campaign.stages import CALLS, examine, prepare
@@ -58,6 +58,8 @@ The tests (`make test`) do a part of this each time, on SQLite, and besides:
 | bombs, extreme numbers, damaged stores | `tests/campaign/test_limits.py` |
 | 2,000 damaged files and specs | `tests/campaign/test_fuzzing.py` |
 | the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
+
+*Lake*: the same of a [lake](lake.md); after the call was made again, no file is left that no event knows, and `verify` is clean.
 
 *PostgreSQL server killed*: `kill -9` of the server with all of its processes at a random moment of a call, on a database of its own with
 `fsync` on; it recovers, and the same examination follows, with `verify`.
@@ -164,6 +166,7 @@ def main(kills):
                         torture.attempt(label, failing, call, fail=(number, code, "copy.db"))
                 print(f"{call}: failed at each of {counted['writes']} writes, twice", flush=True)
             failing.close()
+        torture.counts |= torture_lake.run(max(kills // 6, 6))
         torture.counts |= torture_postgres.run(max(kills // 50, 6))
         rows = list(torture.rows())
     head = HEAD.format(

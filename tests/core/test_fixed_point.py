@@ -95,4 +95,4 @@ def test_a_power_uses_nearly_all_bits(largest):
 def test_a_number_beyond_its_bound_is_refused():
     scale = Scale.of([1.0, 1.0], 1.0, whole=[False, False])
     with pytest.raises(InvalidArgumentError, match="column 1 must be at most 2 in size"):
-        scale.rounded(np.array([[1.0, 2.5]]), np.array([0.0]))
+        scale.halves(np.array([[1.0, 2.5]]), np.array([0.0]), np.array([0]))

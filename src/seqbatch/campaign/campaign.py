@@ -131,7 +131,7 @@ class Campaign:
         CampaignStateError
             Where the name is taken.
         """
-        prepared = spec if isinstance(spec, Prepared) else prepare(spec)
+        prepared = spec if isinstance(spec, Prepared) else prepare(spec, defaults=store.defaults)
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
         create(store, campaign._logbook, prepared, key=key)
         return campaign

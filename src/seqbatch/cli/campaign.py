@@ -41,7 +41,7 @@ Where = Annotated[
     typer.Option(
         "--store",
         envvar="SEQBATCH_STORE",
-        help="An SQLite file, or postgresql://user@host/database.",
+        help="An SQLite file, postgresql://user@host/database, or lake:folder.",
     ),
 ]
 Who = Annotated[
@@ -97,10 +97,10 @@ def create(
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.campaign.steps.creating import prepare
-        from seqbatch.storage import open_store
+        from seqbatch.storage import defaults_of, open_store
 
         # Before the store: a spec that is refused leaves no file behind.
-        declared = prepare(spec)
+        declared = prepare(spec, defaults=defaults_of(store))
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, who=who)
         now, then = campaign.situation(), next_command(campaign, store)

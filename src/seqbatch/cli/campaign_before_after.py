@@ -94,7 +94,8 @@ def validate(
 
 
 def _there(store: str) -> bool:
-    return "://" in store.removeprefix("sqlite:///") or Path(store).exists()
+    path, _, elsewhere = store.removeprefix("sqlite:///").removeprefix("lake:").partition("?")
+    return "://" in path or bool(elsewhere) or Path(path).exists()
 
 
 def _plain(found: "Validated") -> dict[str, Any]:

@@ -8,19 +8,21 @@ as well: a sum of a billion such products fits into 128 bits.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.kernels.fixed import split
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
 #: Rounded numbers are at most 2^BITS in size, and products of two at most 2^62.
 BITS = 31
-#: Rows that are multiplied at once: products of 16-bit halves sum to less than 2^53, which floating
-#: point adds without rounding.
-ROWS = 1 << 20
+#: Rows that are multiplied at once: products of sums of two 16-bit halves add up to less than 2^53,
+#: which floating point does without rounding.
+ROWS = 1 << 18
 LOW = 16
 
 
@@ -57,18 +59,29 @@ class Scale:
         powers = tuple(0 if each else power(most) for most, each in pairs)
         return cls(powers, power(reward))
 
+    def halves(self, rows: Floats, rewards: Floats, order: Integers) -> tuple[Floats, Floats]:
+        """Return the whole numbers that rows and rewards are rounded to, rewards last, in halves.
+
+        The high half times 2^LOW and the low one add up to the number.
+        """
+        powers = np.array([*self.columns, self.reward])
+        shape = (len(order), len(powers))
+        high, low = np.empty(shape), np.empty(shape)
+        wrong = split(
+            rows, rewards, np.ldexp(1.0, powers), order, 2.0**BITS, 2.0**LOW, high, low
+        )  # fmt: skip
+        if wrong >= 0:
+            both = np.append(rows[order[wrong]], rewards[order[wrong]])
+            column = int(np.argmax(~(np.abs(np.ldexp(both, powers)) <= 2.0**BITS)))
+            most = math.ldexp(1.0, BITS - int(powers[column]))
+            name = "rewards" if column == len(self.columns) else f"column {column}"
+            raise InvalidArgumentError(name, f"at most {most:g} in size", both[column])
+        return high, low
+
     def rounded(self, rows: Floats, rewards: Floats) -> Integers:
         """Return the whole numbers that rows and rewards are rounded to, rewards last."""
-        both = np.column_stack([rows, rewards])
-        scaled = both * np.ldexp(1.0, np.array([*self.columns, self.reward]))
-        if len(scaled) and not np.abs(scaled).max() <= 2.0**BITS:
-            row, column = np.argwhere(~(np.abs(scaled) <= 2.0**BITS))[0].tolist()
-            most = math.ldexp(1.0, BITS - (*self.columns, self.reward)[column])
-            name = "rewards" if column == len(self.columns) else f"column {column}"
-            raise InvalidArgumentError(name, f"at most {most:g} in size", both[row, column])
-        # Half is added and the rest cut off: databases round halves in ways of their own.
-        whole: Integers = np.floor(scaled + 0.5).astype(np.int64)
-        return whole
+        high, low = self.halves(rows, rewards, np.arange(len(rows)))
+        return (high * 2.0**LOW + low).astype(np.int64)
 
 
 def power(largest: float) -> int:
@@ -119,11 +132,14 @@ class ExactSums:
         A cell of -1 skips the row.
         """
         products, count = self.products.copy(), self.count.copy()
-        whole = self.scale.rounded(rows, rewards)
-        for cell in range(len(count)):
-            mine = whole[cells == cell]
-            products[cell] += times * products_of(mine)
-            count[cell] += times * len(mine)
+        order = np.argsort(cells, kind="stable")
+        ends = np.searchsorted(cells[order], np.arange(len(count) + 1))
+        high, low = self.scale.halves(rows, rewards, order[ends[0] :])
+        for cell, (first, last) in enumerate(pairwise((ends - ends[0]).tolist())):
+            for start in range(first, last, ROWS):
+                part = slice(start, min(start + ROWS, last))
+                products[cell] += times * _products(high[part], low[part])
+            count[cell] += times * (last - first)
         return ExactSums(self.scale, products, count)
 
     def merged(self, other: "ExactSums") -> "ExactSums":
@@ -155,15 +171,20 @@ def products_of(whole: Integers) -> NDArray[np.object_]:
     wide = whole.shape[1]
     total = np.full((wide, wide), 0, dtype=object)
     for start in range(0, len(whole), ROWS):
-        total += _products(whole[start : start + ROWS])
+        part = whole[start : start + ROWS]
+        high, low = part >> LOW, part & (2**LOW - 1)
+        total += _products(high.astype(np.float64), low.astype(np.float64))
     return total
 
 
-def _products(whole: Integers) -> NDArray[np.object_]:
-    high = (whole >> LOW).astype(np.float64)
-    low = (whole & (2**LOW - 1)).astype(np.float64)
-    mixed = high.T @ low
-    parts = [(high.T @ high, 2 * LOW), (mixed + mixed.T, LOW), (low.T @ low, 0)]
+def _products(high: Floats, low: Floats) -> NDArray[np.object_]:
+    """Return the sums of products of columns of whole numbers, as Python's integers."""
+    # A matrix times itself takes half the work of one times another, and gives the mixed products
+    # as well: (h + l)^2 - h^2 - l^2.
+    both = high + low
+    upper, lower = high.T @ high, low.T @ low
+    mixed = both.T @ both - upper - lower
+    parts = [(upper, 2 * LOW), (mixed, LOW), (lower, 0)]
     # NumPy knows no sum of 128 bits; Python does.
     total: NDArray[np.object_] = sum(
         part.astype(np.int64).astype(object) * 2**shift for part, shift in parts

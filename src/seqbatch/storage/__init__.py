@@ -1,5 +1,5 @@
-"""What must survive a crash: SQL tables, their migrations, and the two stores on them."""
+"""What must survive a crash: SQL tables, their migrations, and the stores on them."""
 
-from seqbatch.storage.stores import open_store
+from seqbatch.storage.opening import defaults_of, open_store
 
-__all__ = ["open_store"]
+__all__ = ["defaults_of", "open_store"]

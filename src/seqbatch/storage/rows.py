@@ -7,8 +7,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import sqlalchemy as sa
 
+from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import (
     Event,
@@ -19,6 +21,7 @@ from seqbatch.campaign.record.store import (
     Tombstone,
     UnitChunk,
 )
+from seqbatch.campaign.tables.texts import Texts, as_list
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, newest
@@ -74,6 +77,9 @@ class View:
     bulk
         How this kind of database takes many rows at once.
     """
+
+    #: The indexes are tables of their own.
+    derived = False
 
     def __init__(
         self, connection: sa.Connection, campaign: int, name: str, bulk: type[Bulk]
@@ -191,9 +197,9 @@ class View:
         """Return the hash of the newest state, without its content, which may be long."""
         return str(self._place().state)
 
-    def numbers(self, units: Sequence[str]) -> Integers:
+    def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 where it has none."""
-        return self._bulk.numbers(self._campaign, units)
+        return self._bulk.numbers(self._campaign, as_list(units))
 
     def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
         """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
@@ -233,20 +239,30 @@ class View:
         """Yield the whole index of outcome ids."""
         yield from self._index(schema.outcome_ids, "id", "number")
 
-    def claim(self, units: Sequence[str], first: int) -> bool:
+    def kept(
+        self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
+    ) -> bytes:
+        """Return what a record holds of its rows: the rows themselves."""
+        del kind, event, chunk, first
+        return pack(rows)
+
+    def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
-        return self._bulk.claim(self._campaign, units, first)
+        return self._bulk.claim(self._campaign, as_list(units), first)
 
     def add_units(self, chunk: UnitChunk) -> None:
         """Add a chunk of units, whose numbers were claimed."""
         self._insert(schema.unit_chunks, vars(chunk))
 
-    def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
-    ) -> None:
-        """Add a chunk of outcome rows, and those that count to the index."""
+    def add_outcomes(self, chunk: OutcomeChunk) -> None:
+        """Add a chunk of outcome rows."""
         self._insert(schema.outcome_chunks, vars(chunk))
-        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, chunk.event)
+
+    def index_outcomes(
+        self, event: int, numbers: Integers, versions: Integers, cells: Floats
+    ) -> None:
+        """Add the rows of an event that count to the index, before their chunk or after it."""
+        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""

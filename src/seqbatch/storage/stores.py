@@ -1,10 +1,11 @@
-"""The two stores: SQLite in a file, PostgreSQL on a server."""
+"""The stores that are databases: SQLite in a file, PostgreSQL on a server."""
 
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
@@ -30,36 +31,6 @@ _NUMBER = sa.select(schema.campaigns.c.id).where(schema.campaigns.c.name == sa.b
 _LOCKED = _NUMBER.with_for_update()
 
 
-def open_store(url: str | Path, *, create: bool = True) -> "SQLStore":
-    """Open a store, bringing its tables to this version's schema.
-
-    Parameters
-    ----------
-    url
-        A path for SQLite, or ``postgresql://user@host/database``.
-    create
-        Whether a file that is not there is made; otherwise it is refused.
-
-    Raises
-    ------
-    StoreError
-        Where it cannot be opened, or was made by a later version; it is then left as it is.
-    """
-    text = str(url)
-    if text.startswith(("postgresql://", "postgres://")):
-        return PostgresStore(text)
-    if "://" in text and not text.startswith("sqlite:///"):
-        raise InvalidArgumentError(
-            "store", "a path, sqlite:///path or postgresql://...", text.partition("://")[0] + "://"
-        )
-    path = Path(text.removeprefix("sqlite:///"))
-    if not create and not path.exists():
-        raise StoreError(
-            f"{path}: there is no such store. Creating a campaign makes one; or name another."
-        )
-    return SQLiteStore(path)
-
-
 class SQLStore:
     """Campaigns in SQL tables; see :class:`~seqbatch.campaign.record.store.Store`."""
 
@@ -68,6 +39,8 @@ class SQLStore:
     refuses_whole = True
     #: Files that it is kept in; none where a server keeps them.
     files: tuple[Path, ...] = ()
+    #: What a spec that says nothing of these fields means here; nothing of its own.
+    defaults: MappingProxyType[str, str] = MappingProxyType({})
 
     def __init__(self, engine: sa.Engine, label: str, *, secrets: Sequence[str] = ()) -> None:
         self.label = label
@@ -98,7 +71,7 @@ class SQLStore:
             table = schema.campaigns
             number = _next_number(connection)
             connection.execute(table.insert().values(id=number, name=name))
-            yield View(connection, number, name, self.bulk)
+            yield self._view(connection, number, name)
 
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
@@ -107,13 +80,13 @@ class SQLStore:
             campaign = self._locked(connection, name)
             if campaign is None:
                 self._refuse_unknown(connection, name)
-            yield View(connection, campaign, name, self.bulk)
+            yield self._view(connection, campaign, name)
 
     @contextmanager
     def read(self, name: str) -> Iterator[View]:
         """Open a view of a campaign."""
         with self._transaction(write=False) as connection:
-            yield View(connection, self._known(connection, name), name, self.bulk)
+            yield self._view(connection, self._known(connection, name), name)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
@@ -124,6 +97,10 @@ class SQLStore:
     def close(self) -> None:
         """Let go of the database."""
         self._engine.dispose()
+
+    def _view(self, connection: sa.Connection, campaign: int, name: str) -> View:
+        """Return one campaign within a transaction."""
+        return View(connection, campaign, name, self.bulk)
 
     def _prepare(self) -> None:
         """Bring the schema up to date, or refuse it."""
@@ -155,10 +132,10 @@ class SQLStore:
             raise self.failed(error, unsure=committing and not self.refuses_whole) from error
 
     @contextmanager
-    def part(self, connection: sa.Connection) -> Iterator[None]:
+    def part(self, view: View) -> Iterator[None]:
         """Run a part of a transaction; whatever goes wrong in it, nothing of the part stays."""
         try:
-            with connection.begin_nested():
+            with view.connection.begin_nested():
                 yield
         except self._failures() as error:
             raise self.failed(error) from error

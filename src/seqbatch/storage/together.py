@@ -6,7 +6,7 @@ kept when the whole ends well. So an answer can be kept with the change that it 
 calls that arrive together share the time that a disk takes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -66,6 +66,11 @@ class Together:
         """The files that it is kept in, which nothing else may be written to."""
         return self._store.files
 
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """What a spec that says nothing of these fields means in this store."""
+        return self._store.defaults
+
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""
         return self._store.names()
@@ -117,7 +122,7 @@ class Together:
     @contextmanager
     def _part(self, view: View) -> Iterator[None]:
         try:
-            with self._store.part(view.connection):
+            with self._store.part(view):
                 yield
         except BaseException:
             view.forget()

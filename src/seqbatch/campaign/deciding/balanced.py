@@ -20,6 +20,7 @@ from seqbatch.campaign.deciding.draws import Draws, all_of, draws
 from seqbatch.campaign.deciding.limits_left import limits_left
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
@@ -65,7 +66,7 @@ class Together:
     def __len__(self) -> int:
         return sum(len(drawn) for drawn in self._draws)
 
-    def add(self, units: Sequence[str], given: pa.Table, state: Any) -> None:
+    def add(self, units: Texts, given: pa.Table, state: Any) -> None:
         """Take in some units; of their columns, the strata alone are kept."""
         spec = self._now.spec
         drawn = draws(spec.seed, spec.name, units, by=spec.draws)

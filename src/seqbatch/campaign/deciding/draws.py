@@ -10,12 +10,14 @@ the first 13 are the draw that randomises, the next 13 the one that chooses, the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b, md5, sha256
+from hashlib import blake2b, sha256
 from typing import Literal
 
 import numpy as np
 
+from seqbatch.campaign.tables.texts import Texts, as_list, buffers
 from seqbatch.core.arrays import AnyArray, Floats, Places
+from seqbatch.core.kernels import md5
 
 #: The hashes that draws may come from.
 Hash = Literal["blake2", "md5"]
@@ -62,7 +64,9 @@ def all_of(pieces: Sequence[Draws]) -> Draws:
     )
 
 
-def draws(seed: int, campaign: str, units: Sequence[str], *, by: Hash = "blake2") -> Draws:
+def draws(
+    seed: int, campaign: str, units: Texts, *, by: Hash = "blake2", lots: bool = True
+) -> Draws:
     """Return the draws of units, by their ids.
 
     Parameters
@@ -73,6 +77,8 @@ def draws(seed: int, campaign: str, units: Sequence[str], *, by: Hash = "blake2"
         The ids.
     by
         The hash.
+    lots
+        Whether lots are wanted; otherwise they may be 0.
 
     >>> first = draws(7, "spring", ["0001", "1"])
     >>> first.choice.round(4)
@@ -82,7 +88,9 @@ def draws(seed: int, campaign: str, units: Sequence[str], *, by: Hash = "blake2"
     >>> draws(7, "spring", ["1"], by="md5").choice.round(4)
     array([0.0461])
     """
-    return _by_md5(seed, campaign, units) if by == "md5" else _by_blake2(seed, campaign, units)
+    if by == "md5":
+        return _by_md5(seed, campaign, units, lots=lots)
+    return _by_blake2(seed, campaign, as_list(units))
 
 
 def md5_key(seed: int, campaign: str) -> str:
@@ -100,31 +108,33 @@ def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> Draws:
     return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
 
 
-def _by_md5(seed: int, campaign: str, units: Sequence[str]) -> Draws:
+def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> Draws:
     words = _md5_words(md5_key(seed, campaign), units)
     high, low = words[:, 0], words[:, 1]
     # 13 digits are 52 bits: of the first word, of what is left of it and the second, and the rest.
     randomised = (high >> np.uint64(12)).astype(np.float64) * 2.0**-52
     chosen = ((high & np.uint64(0xFFF)) << np.uint64(40)) | (low >> np.uint64(24))
     place = (low & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
-    # All 128 bits are spent: the lot has a key, and a hash, of its own.
-    lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
+    lot = np.zeros(len(words), dtype=np.uint64)
+    if lots:
+        # All 128 bits are spent: the lot has a key, and a hash, of its own.
+        lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
     choice = chosen.astype(np.float64) * 2.0**-52
     return Draws(randomised, choice, place, np.ascontiguousarray(lot))
 
 
-def _md5_words(key: str, units: Sequence[str]) -> AnyArray:
+def _md5_words(key: str, units: Texts) -> AnyArray:
     """Return two words of 64 bits for each id, the digits of the hash in their order."""
-    begun = md5(key.encode(), usedforsecurity=False)
-    parts = []
-    for unit in units:
-        whole = begun.copy()
-        whole.update(unit.encode())
-        parts.append(whole.digest())
-    return np.frombuffer(b"".join(parts), dtype=">u8").reshape(-1, 2).astype(np.uint64)
+    # The key is one block of the hash.
+    begun = md5.BEGIN.copy()
+    md5.absorb(begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32))
+    data, places = buffers(units)
+    words = np.empty((len(places) - 1, 2), dtype=np.uint64)
+    md5.hash_after(begun, data, places, words)
+    return words
 
 
-def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyArray:
+def lots(seed: int, campaign: str, units: Texts, *, before: int) -> AnyArray:
     """Return the lots of units, 64 bits each: the lowest ones are drawn into a wave.
 
     They have a key of their own, so that who is drawn tells nothing about who gets what.
@@ -141,5 +151,5 @@ def lots(seed: int, campaign: str, units: Sequence[str], *, before: int) -> AnyA
     [14813593885159902082, 15484523763843617799]
     """
     key = blake2b(f"lots\n{seed}\n{before}\n{campaign}".encode(), digest_size=32).digest()
-    parts = [blake2b(unit.encode(), key=key, digest_size=8).digest() for unit in units]
+    parts = [blake2b(unit.encode(), key=key, digest_size=8).digest() for unit in as_list(units)]
     return np.frombuffer(b"".join(parts), dtype="<u8")

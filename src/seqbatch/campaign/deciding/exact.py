@@ -1,5 +1,8 @@
 """Learning by sums that are the same in any order and on any machine (sums = "exact")."""
 
+from collections.abc import Sequence
+from copy import copy
+
 import numpy as np
 
 from seqbatch.campaign.record.situation import Situation
@@ -24,8 +27,35 @@ class GroupSums:
 
     def __init__(self, now: Situation, state: State) -> None:
         self._models = state.problem.models
-        zero = ExactSums.zero(self._models, scale_of(now))
-        self.groups = [zero for _ in state.evidence]
+        self._groups = len(state.evidence)
+        # A cell for each model in each part.
+        self._sums = ExactSums.zero(self._groups * self._models, scale_of(now))
+
+    @property
+    def groups(self) -> list[ExactSums]:
+        """The sums of each part, which may be replaced all at once."""
+        every = self._sums
+        parts = [
+            slice(group * self._models, (group + 1) * self._models) for group in range(self._groups)
+        ]
+        return [ExactSums(every.scale, every.products[part], every.count[part]) for part in parts]
+
+    @groups.setter
+    def groups(self, made: Sequence[ExactSums]) -> None:
+        products, count = (
+            np.concatenate([getattr(each, name) for each in made]) for name in ("products", "count")
+        )
+        self._sums = ExactSums(self._sums.scale, products, count)
+
+    def empty(self) -> "GroupSums":
+        """Return the sums of nobody, to be added to."""
+        made = copy(self)
+        made._sums = ExactSums.zero(self._groups * self._models, self._sums.scale)
+        return made
+
+    def merge(self, other: "GroupSums") -> None:
+        """Take in what others were summed up to."""
+        self._sums = self._sums.merged(other._sums)
 
     def add(self, feedback: Feedback) -> None:
         """Take outcomes in."""
@@ -42,9 +72,8 @@ class GroupSums:
         self, vectors: Floats, rewards: Floats, actions: Integers, groups: Integers, times: int
     ) -> None:
         models = actions if self._models > 1 else np.zeros_like(actions)
-        for group in np.unique(groups[groups >= 0]).tolist():
-            cells = np.where(groups == group, models, -1)
-            self.groups[group] = self.groups[group].added(vectors, rewards, cells, times=times)
+        cells = np.where(groups >= 0, groups * self._models + models, -1)
+        self._sums = self._sums.added(vectors, rewards, cells, times=times)
 
     def absorbed(self, policy: BasePolicy, state: State) -> State:
         """Return the state with all of it taken in, rounded once."""

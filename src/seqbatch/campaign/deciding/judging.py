@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER, LONGEST_ID
 from seqbatch.campaign.design.number_format import NumberFormat
@@ -26,7 +27,7 @@ from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.tables.columns import MISSING, texts
 from seqbatch.campaign.tables.columns import numbers as parsed
-from seqbatch.campaign.tables.ids import read_ids
+from seqbatch.campaign.tables.ids import read_ids, with_nul
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
@@ -57,7 +58,7 @@ class Judged:
         Why rows are held, by row; and the same without what is a row's own, for counting.
     """
 
-    units: list[str]
+    units: pa.Array
     cells: Floats
     ids: list[str] | None
     numbers: Integers
@@ -99,17 +100,18 @@ def readable(spec: Spec, batch: Any) -> Judged:
         kinds={},
     )
     # No unit has an id with a NUL character, and not every database could be asked for one.
-    nul = [row for row, unit in enumerate(units) if "\0" in unit]
-    for row in nul:
+    for row in (nul := with_nul(units)):
         judged.hold(row, UNFIT, f"{spec.id_name} holds a NUL character")
-    judged.units = ["" if "\0" in unit else unit for unit in units] if nul else units
+    if nul:
+        judged.units = pa.array(["" if "\0" in unit else unit for unit in units.to_pylist()])
     for row, (column, why) in no_unit.items():
         judged.hold(row, UNFIT, f"{column} {why}")
     _read_reward(judged, spec, batch)
     for place, metric in enumerate(spec.metrics, start=1 + len(spec.parts) - len(spec.metrics)):
         judged.cells[:, place] = _read(judged, metric.column, metric, batch, optional=True)
     if spec.outcome:
-        judged.ids, no_id = texts(batch.column(spec.outcome))
+        ids, no_id = texts(batch.column(spec.outcome))
+        judged.ids = ids.to_pylist()
         for row, why in no_id.items():
             judged.hold(row, UNFIT, f"{spec.outcome} {why}")
         for row in [row for row, each in enumerate(judged.ids) if "\0" in each]:
@@ -258,8 +260,10 @@ def compared(
     rows = judged.candidates
     numbers, cells = judged.numbers[rows], judged.cells[rows]
     # A row stands alone where it is the first of its unit in this piece of the file.
-    _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    first = firsts[inverse]
+    first = np.arange(len(rows))
+    if not (numbers[1:] > numbers[:-1]).all():
+        _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        first = firsts[inverse]
     alone = first == np.arange(len(rows))
     has = (versions > 0) & alone
     repeats = same(known, cells)

@@ -14,6 +14,7 @@ from seqbatch.campaign.record.earlier_decisions import extents_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
@@ -52,10 +53,10 @@ class News:
         """Return the same with units that count as absent."""
         return replace(self, fresh=self.fresh.joined(absent))
 
-    @property
-    def numbers(self) -> Integers:
-        """The units concerned, in order."""
-        return np.union1d(self.fresh.numbers, self.corrected.numbers)
+    def numbers_before(self, number: int) -> Integers:
+        """Return those of the units concerned that have a lower number, in order."""
+        some = [each[each < number] for each in (self.fresh.numbers, self.corrected.numbers)]
+        return np.union1d(*some)
 
     @property
     def loses_precision(self) -> bool:
@@ -73,11 +74,14 @@ class News:
         # Of the open wave nobody had an outcome before its first; of a closed one some counted as
         # absent.
         late = newest.numbers < sum(now.units[: now.wave - 1])
-        asked = newest.numbers[late | ~np.isin(newest.numbers, rows.firsts())]
+        asked = newest.numbers[late | ~rows.firsts(now.assigned)[newest.numbers]]
         had: dict[int, tuple[int, float]] = {}
         for number, version, cells, when in reader.outcome_versions(asked):
             if when <= event and version >= had.get(number, (0, 0.0))[0]:
                 had[number] = (version, cells[0])
+        if not had:
+            return cls(newest, newest.take(slice(0)), np.zeros(0), np.zeros(0, dtype=np.bool_),
+                       now.sequence)  # fmt: skip
         again = np.isin(newest.numbers, np.array(list(had), dtype=np.int64))
         corrected = newest.take(np.flatnonzero(again))
         before = [had[number] for number in corrected.numbers.tolist()]
@@ -109,9 +113,22 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
         return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
     policy, sums = now.made_policy(), _sums(now, state)
-    for chunk in _chunks_of(reader, now, news):
-        state = _learned(now, policy, state, chunk, news.fresh, sums)
-        state = _corrected(now, policy, state, chunk, news, sums)
+    chunks = _chunks_of(reader, now, news)
+    if sums is None:
+        for chunk in chunks:
+            state = _learned(now, policy, state, chunk, news.fresh, None)
+            state = _corrected(now, policy, state, chunk, news, None)
+        return ended(policy, state, None)
+
+    def summed(chunk: UnitChunk) -> GroupSums:
+        own = sums.empty()
+        _learned(now, policy, state, chunk, news.fresh, own)
+        _corrected(now, policy, state, chunk, news, own)
+        return own
+
+    # Exact sums are the same whoever adds up which part of them.
+    for part in over(summed, chunks):
+        sums.merge(part)
     return ended(policy, state, sums)
 
 
@@ -122,7 +139,7 @@ def _sums(now: Situation, state: Any) -> GroupSums | None:
 
 def _chunks_of(reader: Reader, now: Situation, news: News) -> Iterator[UnitChunk]:
     """Yield the chunks that news are about: the earlier ones, and those of the open wave."""
-    earlier = news.numbers[news.numbers < sum(now.units[: now.wave - 1])]
+    earlier = news.numbers_before(sum(now.units[: now.wave - 1]))
     chunks = [extent.chunk for extent, _ in extents_of(reader, earlier)]
     chunks += [extent.chunk for extent in reader.extents(wave=now.wave)]
     return reader.unit_chunks(given=True, chunks=chunks)

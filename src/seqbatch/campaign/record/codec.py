@@ -12,6 +12,7 @@ import pyarrow as pa
 from seqbatch.archive import flatten, unflatten
 from seqbatch.campaign.design.limits import UNPACKED
 from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import RowsElsewhere
 from seqbatch.campaign.tables.arrow_messages import DamagedStreamError, unpacked_sizes
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import StoreError
@@ -35,11 +36,13 @@ def pack(table: pa.Table) -> bytes:
 
 
 def unpack(content: bytes) -> pa.Table:
-    """Return the table of an Arrow stream; a damaged one raises StoreError.
+    """Return the rows of a record; damaged ones raise StoreError.
 
     What is stored is checked before it is looked at: damaged bytes may ask for any amount of
     memory, or point anywhere in it.
     """
+    if isinstance(content, RowsElsewhere):
+        return content.table()
     try:
         if any(size > UNPACKED for size in unpacked_sizes(BytesIO(content))):
             raise StoreError(f"a stored table unpacks to more than {UNPACKED:,} bytes. {DAMAGED}")
@@ -49,6 +52,11 @@ def unpack(content: bytes) -> pa.Table:
         reason = str(error).partition("\n")[0][:200]
         raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
     return table
+
+
+def fingerprint(content: bytes) -> bytes:
+    """Return what stands for the rows of a record: the rows, or a hash of those elsewhere."""
+    return content.fingerprint if isinstance(content, RowsElsewhere) else content
 
 
 def pack_state(state: Any, kept: Mapping[str, AnyArray] | None = None) -> bytes:

@@ -57,7 +57,9 @@ class Ledger:
         return absent
 
     def joined(self, other: "Ledger") -> "Ledger":
-        """Return the rows of both, by unit number."""
+        """Return the rows of both, by unit number; both must be in that order."""
+        if not len(other):
+            return self
         both = Ledger(
             np.concatenate([self.numbers, other.numbers]),
             np.concatenate([self.versions, other.versions]),
@@ -69,6 +71,8 @@ class Ledger:
 
     def known(self) -> "Ledger":
         """Return one row a unit, by number: its newest version."""
+        if (self.numbers[1:] > self.numbers[:-1]).all():
+            return self
         # By unit and then by version: the last row of each unit is its newest.
         order = np.lexsort((self.versions, self.numbers))
         numbers = self.numbers[order]
@@ -84,9 +88,11 @@ class Ledger:
         start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
         return self.take(slice(start, stop))
 
-    def firsts(self) -> Integers:
-        """Return the units whose first version, or absence, is among these rows."""
-        return np.unique(self.numbers[self.versions <= 1])
+    def firsts(self, units: int) -> Bools:
+        """Say for each of so many units whether its first version, or absence, is among these."""
+        found = np.zeros(units, dtype=np.bool_)
+        found[self.numbers[self.versions <= 1]] = True
+        return found
 
     def take(self, rows: Places | slice) -> "Ledger":
         """Return these rows alone."""

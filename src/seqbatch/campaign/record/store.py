@@ -23,12 +23,15 @@ event or leaves nothing. Changes of one campaign come one after the other, which
 them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
+
+from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Floats, Integers
 
 
@@ -68,9 +71,29 @@ class Event:
     hash: str
 
 
+class RowsElsewhere(bytes):
+    """What a record holds of rows that lie elsewhere: their address and fingerprint."""
+
+    def table(self) -> pa.Table:
+        """Return the rows; where they are not those that were kept, raise StoreError."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A hash of the rows, wherever they lie."""
+        raise NotImplementedError
+
+    def problem(self) -> str:
+        """Return what is wrong with the rows, "" if nothing is."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
 class UnitChunk:
-    """Some units of one wave, in order, as two Arrow streams: what was given, what was decided."""
+    """Some units of one wave, in order: what was given, and what was decided.
+
+    The rows are Arrow streams, or :class:`RowsElsewhere`; see :meth:`Change.kept`.
+    """
 
     chunk: int
     event: int
@@ -84,7 +107,7 @@ class UnitChunk:
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeChunk:
-    """Some rows of an outcome file with their verdicts, as an Arrow stream."""
+    """Some rows of an outcome file with their verdicts, kept like those of units."""
 
     chunk: int
     event: int
@@ -165,6 +188,10 @@ class Reader(Protocol):
     def newest(self) -> tuple[int, str, int]:
         """Return the newest event's number and hash, and which event the fold is of, 0 for none."""
 
+    @property
+    def derived(self) -> bool:
+        """Whether the indexes are made of the records, and cannot differ from them."""
+
     def last_event(self) -> Event | None:
         """Return the newest event."""
 
@@ -205,7 +232,7 @@ class Reader(Protocol):
     def last_state_hash(self) -> str:
         """Return the hash of the newest state, without its content, which may be long."""
 
-    def numbers(self, units: Sequence[str]) -> Integers:
+    def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 where it has none."""
 
     def owners(self, ids: Sequence[str]) -> Integers:
@@ -239,16 +266,38 @@ class Reader(Protocol):
 class Change(Reader, Protocol):
     """A view that may be added to; nothing lasts before the transaction ends well."""
 
-    def claim(self, units: Sequence[str], first: int) -> bool:
+    def kept(
+        self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
+    ) -> bytes:
+        """Return what a record holds of its rows: the rows, or where they are kept from now on.
+
+        Threads may call it at the same time.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        kind
+            units, decisions or outcomes.
+        event, chunk
+            The event that they belong to, and the number of their chunk.
+        first
+            The number of the first unit, where the rows are units in their order.
+        """
+
+    def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
 
     def add_units(self, chunk: UnitChunk) -> None:
         """Add a chunk of units, whose numbers were claimed."""
 
-    def add_outcomes(
-        self, chunk: OutcomeChunk, numbers: Integers, versions: Integers, cells: Floats
+    def add_outcomes(self, chunk: OutcomeChunk) -> None:
+        """Add a chunk of outcome rows."""
+
+    def index_outcomes(
+        self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add a chunk of outcome rows, and those that count to the index."""
+        """Add the rows of an event that count to the index, before their chunk or after it."""
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""
@@ -276,6 +325,10 @@ class Store(Protocol):
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that it is kept in, which nothing else may be written to."""
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """What a spec that says nothing of these fields means in this store."""
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""

@@ -1,7 +1,7 @@
 """Assign the units of a checked file: decide for the new ones, answer for all."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial as partial_call
@@ -14,18 +14,18 @@ import pyarrow as pa
 from seqbatch.campaign.deciding.balanced import Balanced, Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws
-from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.frozen_state import frozen_state
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.drawing import Drawing
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
 from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, has_ending, source
-from seqbatch.campaign.tables.units import Units, read_units
+from seqbatch.campaign.tables.units import Piece, Units, read_units
 from seqbatch.campaign.tables.writing import Writer, require_table
 from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
@@ -93,6 +93,43 @@ class Assigned:
     limits: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class _Claimed:
+    """A piece of the file, and what is to be done with its units.
+
+    Parameters
+    ----------
+    units, given
+        The piece.
+    old, earlier
+        Rows that were assigned before, and the waves and decisions of then.
+    fresh, state
+        Rows that are to be decided on, and what the policy knows.
+    chunk, first
+        The numbers of their chunk and of the first of them.
+    """
+
+    units: pa.Array
+    given: pa.Table
+    old: Places
+    earlier: tuple[Integers, Decided] | None
+    fresh: Places
+    state: Any
+    chunk: int
+    first: int
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """What became of a piece: its rows, the answers, and what is new among them."""
+
+    rows: int
+    table: pa.Table | None
+    chunk: UnitChunk | None
+    decided: Decided
+    clipped: dict[str, int]
+
+
 @dataclass
 class Assigning:
     """One call of assign within its transaction.
@@ -154,21 +191,16 @@ class Assigning:
         tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
             out.write(tables[0])
-        for units, given in (self._drawing or checked).pieces():
-            start += len(units)
+        for answered in over(self._answered, self._claimed((self._drawing or checked).pieces())):
+            start += answered.rows
             report(start)
-            fits, waves, decided = self._batch(units, given)
-            if len(fits) < len(units):
-                without = np.setdiff1d(np.arange(len(units)), fits)
-                self._without.append(without + start - len(units))
-            if not len(fits) or (self._over and not self.partial):
+            self._keep(answered)
+            if answered.table is None:
                 continue
-            kept = units if len(fits) == len(units) else [units[row] for row in fits]
-            table = assignments(self.now.spec.unit, kept, waves, decided, names, masked=masked)
             if out is None:
-                tables.append(table)
+                tables.append(answered.table)
             else:
-                out.write(table)
+                out.write(answered.table)
         self._refuse_overflow()
         if rest is not None and self._over:
             self._spill(source, rest)
@@ -206,9 +238,28 @@ class Assigning:
             return self._over
         return self._drawing.fresh - self._drawing.drawn
 
-    def _batch(self, units: Sequence[str], given: pa.Table) -> tuple[Places, Integers, Decided]:
-        """Return the rows that have an answer, and the answers, deciding where there is none."""
-        everyone = np.arange(len(units))
+    def _claimed(self, pieces: Iterable[Piece]) -> Iterator[_Claimed]:
+        """Yield the pieces of the file, with numbers for the units that are to be decided on."""
+        read = 0
+        for units, given in pieces:
+            numbers, fresh = self._claim(units)
+            old = np.flatnonzero(numbers >= 0) if len(numbers) else fresh[:0]
+            if len(old) + len(fresh) < len(units):
+                without = np.setdiff1d(np.arange(len(units)), np.concatenate([old, fresh]))
+                self._without.append(without + read)
+            read += len(units)
+            if self._over and not self.partial:
+                old, fresh = old[:0], fresh[:0]
+            # The database is asked here, by one thread.
+            earlier = self._stored.decided(numbers[old]) if len(old) else None
+            state = self._known() if len(fresh) else None
+            yield _Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
+            self._chunk += bool(len(fresh))
+            self._number += len(fresh)
+            self._new += len(fresh)
+
+    def _claim(self, units: pa.Array) -> tuple[Integers, Places]:
+        """Number the new units that fit; return the numbers of all, none if all are new."""
         left = self.now.left
         # Without planned sizes a wave has room for everybody.
         room = len(units) if left is None else max(left - self._new, 0)
@@ -216,39 +267,50 @@ class Assigning:
         # Mostly all units are new, which trying to number them tells faster than asking.
         if open_now and len(units) <= room and self.change.claim(units, self._number):
             self._fresh += len(units)
-            decided = self._decide(units, given, everyone)
-            return everyone, np.full(len(units), self.now.wave), decided
+            return np.zeros(0, dtype=np.int64), np.arange(len(units))
         numbers = self.change.numbers(units)
-        old, fresh = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
+        fresh = np.flatnonzero(numbers < 0)
         if len(fresh):
             self.now.require_open()
-        self._repeated += len(old)
+        self._repeated += len(units) - len(fresh)
         self._fresh += len(fresh)
         self._over += max(len(fresh) - room, 0)
         fresh = fresh[:room]
-        pieces, waves, rows = [NOBODY], [everyone[:0]], [everyone[:0]]
-        if self._over and not self.partial:
-            return rows[0], waves[0], pieces[0]
-        if len(old):
-            when, decided = self._stored.decided(numbers[old])
-            pieces, waves, rows = [decided], [when], [old]
-        if len(fresh):
-            new = [units[row] for row in fresh.tolist()]
-            # The campaign is locked: nobody else can have numbered them since they were asked for.
-            if not self.change.claim(new, self._number):
-                raise StoreError(
-                    f"campaign {self.now.name}: these unit ids were claimed by another process. "
-                    "Nothing was assigned; try again."
-                )
-            pieces.append(self._decide(units, given, fresh))
-            waves.append(np.full(len(fresh), self.now.wave))
-            rows.append(fresh)
-        back = np.argsort(np.concatenate(rows), kind="stable")
-        return (
-            np.concatenate(rows)[back],
-            np.concatenate(waves)[back],
-            joined([piece for piece in pieces if len(piece.actions)] or pieces).take(back),
-        )
+        if not len(fresh) or (self._over and not self.partial):
+            return numbers, fresh
+        # The campaign is locked: nobody else can have numbered them since they were asked for.
+        if not self.change.claim(units.take(fresh), self._number):
+            raise StoreError(
+                f"campaign {self.now.name}: these unit ids were claimed by another process. "
+                "Nothing was assigned; try again."
+            )
+        return numbers, fresh
+
+    def _answered(self, piece: _Claimed) -> _Answered:
+        """Decide where nothing was decided yet, keep that, and make the answers; by any thread."""
+        pieces, waves, rows = [NOBODY], [piece.old[:0]], [piece.old[:0]]
+        chunk, clipped = None, dict[str, int]()
+        if piece.earlier is not None:
+            when, decided = piece.earlier
+            pieces, waves, rows = [decided], [when], [piece.old]
+        if len(piece.fresh):
+            chunk, decided, clipped = self._decide(piece)
+            pieces.append(decided)
+            waves.append(np.full(len(piece.fresh), self.now.wave))
+            rows.append(piece.fresh)
+        fits = np.concatenate(rows)
+        if not len(fits):
+            return _Answered(len(piece.units), None, None, NOBODY, {})
+        back = np.argsort(fits, kind="stable")
+        answer = joined([each for each in pieces if len(each.actions)]).take(back)
+        units = piece.units if len(fits) == len(piece.units) else piece.units.take(fits[back])
+        names = [action.name for action in self.now.actions]
+        table = assignments(
+            self.now.spec.unit, units, np.concatenate(waves)[back], answer, names,
+            masked=self.now.masked,
+        )  # fmt: skip
+        new = NOBODY if chunk is None else decided
+        return _Answered(len(piece.units), table, chunk, new, clipped)
 
     def _known(self) -> Any:
         """Return what the policy knows; it is read once, and only where somebody is new."""
@@ -266,41 +328,44 @@ class Assigning:
             if room is not None:
                 fresh = fresh[: max(room - len(event), 0)]
             if len(fresh):
-                event.add([units[row] for row in fresh], given.take(fresh), self._known())
+                event.add(units.take(fresh), given.take(fresh), self._known())
         self._together = event.decided() if len(event) else None
 
-    def _decide(self, units: Sequence[str], given: pa.Table, fresh: Places) -> Decided:
-        known = self._known()
-        if len(fresh) < len(units):
-            units = [units[row] for row in fresh]
-            given = given.take(fresh)
+    def _decide(self, piece: _Claimed) -> tuple[UnitChunk, Decided, dict[str, int]]:
+        """Decide for the new units of a piece, and keep what is to be kept of them."""
+        units, given, spec = piece.units, piece.given, self.now.spec
+        if len(piece.fresh) < len(units):
+            units, given = units.take(piece.fresh), given.take(piece.fresh)
         if self._together is None:
-            spec = self.now.spec
-            drawn = draws(spec.seed, spec.name, units, by=spec.draws)
-            decided = decide(self.now, self._policy, known, given, drawn)
+            drawn = draws(spec.seed, spec.name, units, by=spec.draws, lots=False)
+            decided = decide(self.now, self._policy, piece.state, given, drawn)
         else:
-            rows = np.arange(self._new, self._new + len(units))
-            decided = self._together.decided.take(rows)
+            start = piece.first - self.now.assigned
+            decided = self._together.decided.take(np.arange(start, start + len(units)))
+        place: dict[str, Any] = {
+            "event": self.now.sequence + 1, "chunk": piece.chunk, "first": piece.first,
+        }  # fmt: skip
         chunk = UnitChunk(
-            chunk=self._chunk,
-            event=self.now.sequence + 1,
+            **place,
             wave=self.now.wave,
-            first=self._number,
             count=len(units),
-            given=pack(given),
-            decided=pack(decided.table()),
+            given=self.change.kept(given, kind="units", **place),
+            decided=self.change.kept(decided.table(), kind="decisions", **place),
             hash="",
         )
-        chunk = sealed(self.change.name, chunk)
-        self.change.add_units(chunk)
-        self._hashes.append(chunk.hash)
-        self._chunk += 1
-        self._number += len(units)
-        self._new += len(units)
+        clipped = self.now.encoder(wave=self.now.wave).clipped(given)
+        return sealed(self.change.name, chunk), decided, clipped
+
+    def _keep(self, answered: _Answered) -> None:
+        """Add what was decided, in the order of the file."""
+        if answered.chunk is None:
+            return
+        self.change.add_units(answered.chunk)
+        self._hashes.append(answered.chunk.hash)
+        decided = answered.decided
         self._counts += np.bincount(decided.actions, minlength=len(self._counts))
         self._randomised += int(decided.randomised.sum())
-        self._clipped.update(self.now.encoder(wave=self.now.wave).clipped(given))
-        return decided
+        self._clipped.update(answered.clipped)
 
     def _spill(self, source: Source, rest: Writer) -> None:
         """Write the units that did not fit, with all the columns of their file."""

@@ -6,6 +6,8 @@ rows stay held: what is meant is for the person to say, who is told what seems t
 
 from collections import Counter
 
+import pyarrow as pa
+
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
 
@@ -20,11 +22,11 @@ class UnknownIds:
         self._ids: dict[str, None] = {}
         self._rows = 0
 
-    def add(self, units: list[str]) -> None:
+    def add(self, units: pa.Array) -> None:
         """Take the ids of rows that were held because no unit has them."""
         self._rows += len(units)
-        room = LOOKED_AT - len(self._ids)
-        self._ids.update(dict.fromkeys(unit for unit in units[: max(room, 0)] if unit))
+        room = max(LOOKED_AT - len(self._ids), 0)
+        self._ids.update(dict.fromkeys(unit for unit in units[:room].to_pylist() if unit))
 
     def advice(self, change: Change, rows: int) -> str:
         """Return what seems to have happened to the ids, "" where nothing tells or few are held."""

@@ -16,7 +16,7 @@ from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated, unlooked
 from seqbatch.campaign.deciding.tally import Tally, tally
-from seqbatch.campaign.record.codec import pack, pack_state, unpack, unpack_state
+from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger, absences
@@ -309,16 +309,13 @@ class Closing:
         for start in range(0, len(gone.numbers), PIECE):
             numbers = gone.numbers[start : start + PIECE]
             rows = absences(numbers, gone.value)
-            made = OutcomeChunk(
-                chunk=chunk + len(hashes),
-                event=now.sequence + 1,
-                count=len(numbers),
-                rows=pack(rows),
-                hash="",
-            )
+            place = {"event": now.sequence + 1, "chunk": chunk + len(hashes)}
+            kept = self._change.kept(rows, kind="outcomes", **place)
+            made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")
             made = sealed(self._change.name, made)
             values = rows["value"].to_numpy().reshape(-1, 1)
-            self._change.add_outcomes(made, numbers, np.zeros_like(numbers), values)
+            self._change.add_outcomes(made)
+            self._change.index_outcomes(made.event, numbers, np.zeros_like(numbers), values)
             hashes.append(made.hash)
         return hashes
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.deciding.possible import require_possible
+from seqbatch.campaign.design.exact_checks import check_exact
 from seqbatch.campaign.design.limits import MOST_SUMS
 from seqbatch.campaign.design.masking import Key, masked
 from seqbatch.campaign.design.origin import proposed_for
@@ -44,8 +45,17 @@ class Prepared:
     key: Key | None = None
 
 
-def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
+def prepare(
+    spec: str | Path | Mapping[str, Any] | Spec, *, defaults: Mapping[str, str] | None = None
+) -> Prepared:
     """Check a spec with its waves and its policy, before there is a store.
+
+    Parameters
+    ----------
+    spec
+        What is declared.
+    defaults
+        What a spec that says nothing of these fields means in the store.
 
     Raises
     ------
@@ -59,6 +69,7 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
     elif not isinstance(spec, Spec):
         text, name = read_text(spec), str(spec)
         spec = parse_spec(text, name=name)
+    spec = _completed(spec, defaults or {})
     part = "grid"
     try:
         sizes, planned = wave_sizes(spec)
@@ -76,6 +87,18 @@ def prepare(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
         return Prepared(now=now, payload=payload, state=first_state(now), key=key)
     except (InvalidSpecError, InvalidArgumentError) as error:
         raise quoting(error, part, text=text, name=name) from None
+
+
+def _completed(spec: Spec, defaults: Mapping[str, str]) -> Spec:
+    """Return a spec with a store's defaults for what it leaves open, as far as they can be."""
+    unsaid = {name: value for name, value in defaults.items() if name not in spec.model_fields_set}
+    made = spec.model_copy(update=unsaid)
+    try:
+        check_exact(made)
+    except ValueError:
+        # Nothing was asked for: numbers without bounds are added up as everywhere.
+        return made.model_copy(update={"sums": spec.sums})
+    return made
 
 
 def begun(payload: dict[str, Any]) -> Situation:

@@ -8,6 +8,7 @@ drawn, and to take the units.
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.deciding.draws import lots
 from seqbatch.campaign.record.situation import Situation
@@ -62,7 +63,7 @@ class Drawing:
             left -= len(chosen)
             kept = np.sort(np.concatenate([chosen, np.flatnonzero(numbers >= self._first)]))
             if len(kept):
-                yield [units[row] for row in kept.tolist()], given.take(kept)
+                yield units.take(kept), given.take(kept)
 
     def _find_limit(self) -> None:
         lowest = np.zeros(0, dtype=np.uint64)
@@ -78,9 +79,9 @@ class Drawing:
         if len(lowest):
             self.limit = int(lowest.max())
 
-    def _lots(self, units: list[str], rows: Integers) -> AnyArray:
-        chosen = [units[row] for row in rows.tolist()]
-        return lots(self._now.spec.seed, self._now.name, chosen, before=self._now.assigned)
+    def _lots(self, units: pa.Array, rows: Integers) -> AnyArray:
+        spec, before = self._now.spec, self._now.assigned
+        return lots(spec.seed, self._now.name, units.take(rows), before=before)
 
 
 def _room(now: Situation) -> int:

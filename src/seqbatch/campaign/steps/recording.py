@@ -1,7 +1,7 @@
 """Record outcomes: judge every row of a file, and keep all but the duplicates."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,18 +12,18 @@ import pyarrow as pa
 from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.design.spec import Spec
-from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, no_such_column, source
 from seqbatch.campaign.tables.unclear import UnclearDots
-from seqbatch.core.arrays import Floats, Integers, Places
+from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 NOTHING = "nothing was recorded"
@@ -72,6 +72,43 @@ class Recorded:
     advice: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The rows of a piece that are to be kept: all but the duplicates."""
+
+    judged: Judged
+    kept: Places
+    lines: Integers
+    chunk: int
+
+    def table(self) -> pa.Table:
+        """Return the rows as they are kept."""
+        judged, kept = self.judged, self.kept
+        whole = len(kept) == len(self.lines)
+        columns: dict[str, Any] = {
+            "line": self.lines[kept],
+            "unit": judged.units if whole else judged.units.take(kept),
+            "number": judged.numbers[kept],
+            "value": judged.values[kept],
+            "version": judged.versions[kept].astype(np.int32),
+            "verdict": judged.verdicts[kept].astype(np.int8),
+            "reason": self._reasons(),
+        }
+        for place in range(judged.cells.shape[1] - 1):
+            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
+        if judged.ids is not None:
+            columns["outcome"] = [judged.ids[row] for row in kept]
+        return pa.table(columns)
+
+    def _reasons(self) -> pa.Array:
+        said = self.judged.reasons
+        if not said:
+            places = np.zeros(len(self.kept), dtype=np.int32)
+            return pa.DictionaryArray.from_arrays(places, pa.array([""]))
+        reasons = [said.get(row, "") for row in self.kept.tolist()]
+        return pa.array(reasons, type=pa.string()).dictionary_encode()
+
+
 class Recording:
     """One call of record within its transaction."""
 
@@ -99,12 +136,12 @@ class Recording:
         """Judge and keep every row of a file."""
         columns, row = check_columns(self._now, source), 0
         unclear = UnclearDots(source, unspelled_columns(self._now.spec))
-        for batch in source.batches(columns):
-            self._require_numbers(batch, source)
-            unclear.look(batch, row)
-            read = np.arange(row + 1, row + 1 + batch.num_rows)
-            self._batch(batch, source.lines(read), source.place)
-            row += batch.num_rows
+        # Rows are read, and kept, by any thread; between that they are judged one after another.
+        read = over(self._readable, self._pieces(source, columns, unclear))
+        judged = (self._judged(piece, found, source.place) for piece, found in read)
+        for made, chunk in over(self._kept, judged):
+            self._add(chunk)
+            row += made
             report(row)
         source.require_unchanged()
         self._refuse_unclear(source, unclear)
@@ -150,8 +187,24 @@ class Recording:
             problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
             raise source.invalid(problems, NOTHING)
 
-    def _batch(self, batch: Any, lines: Integers, place: str) -> None:
-        judged = self._judge(batch, lines, place)
+    def _pieces(
+        self, source: Source, columns: list[str], unclear: UnclearDots
+    ) -> Iterator[tuple[Any, Integers]]:
+        """Yield the pieces of the file, with the places of their rows."""
+        row = 0
+        for batch in source.batches(columns):
+            self._require_numbers(batch, source)
+            unclear.look(batch, row)
+            yield batch, source.lines(np.arange(row + 1, row + 1 + batch.num_rows))
+            row += batch.num_rows
+
+    def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
+        return piece, judging.readable(self._now.spec, piece[0])
+
+    def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> _Kept:
+        """Judge the rows of a piece, and count them; return those that are to be kept."""
+        batch, lines = piece
+        self._judge(judged, batch, lines, place)
         verdicts = judged.verdicts
         for code, name in enumerate(VERDICTS):
             self._counts[name] += int((verdicts == code).sum())
@@ -163,14 +216,16 @@ class Recording:
         self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
         self._misspelled.look(self._now.spec, batch, judged)
         kept = np.flatnonzero(verdicts != SAME)
+        made = _Kept(judged, kept, lines, self._chunk)
         if len(kept):
-            self._keep(judged, kept, lines)
+            self._chunk += 1
+            self._index(made)
+        return made
 
-    def _judge(self, batch: Any, lines: Integers, place: str) -> Judged:
+    def _judge(self, judged: Judged, batch: Any, lines: Integers, place: str) -> None:
         spec = self._now.spec
-        judged = judging.readable(spec, batch)
         numbers = self._change.numbers(judged.units)
-        self._unknown.add([judged.units[row] for row in np.flatnonzero(numbers < 0).tolist()])
+        self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
         waves = self._now.waves_of(np.maximum(numbers, 0))
         judging.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
@@ -191,7 +246,6 @@ class Recording:
             stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
             # The first place of a unit is the one that is written last.
             self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
-        return judged
 
     def _owners(self, ids: list[str]) -> dict[str, int]:
         """Return the unit number of those outcome ids that belong to a unit already."""
@@ -206,34 +260,26 @@ class Recording:
         numbers = np.array([owners[key] for key in new], dtype=np.int64)
         self._change.add_owners(new, numbers)
 
-    def _keep(self, judged: Judged, kept: Places, lines: Integers) -> None:
-        verdicts = judged.verdicts[kept]
-        said = judged.reasons
-        reasons = [said.get(row, "") for row in kept.tolist()] if said else [""] * len(kept)
-        columns: dict[str, Any] = {
-            "line": lines[kept],
-            "unit": pa.array(judged.units).take(kept) if len(kept) < len(lines) else judged.units,
-            "number": judged.numbers[kept],
-            "value": judged.values[kept],
-            "version": judged.versions[kept].astype(np.int32),
-            "verdict": verdicts.astype(np.int8),
-            "reason": pa.array(reasons, type=pa.string()).dictionary_encode(),
-        }
-        for place in range(judged.cells.shape[1] - 1):
-            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
-        if judged.ids is not None:
-            columns["outcome"] = [judged.ids[row] for row in kept]
-        taken = kept[verdicts == TAKEN]
-        self._add(
-            pa.table(columns), judged.numbers[taken], judged.versions[taken], judged.cells[taken]
-        )
+    def _index(self, made: _Kept) -> None:
+        """Index the rows that count, and note why others are held."""
+        judged, verdicts = made.judged, made.judged.verdicts[made.kept]
+        taken = made.kept[verdicts == TAKEN]
+        self._change.index_outcomes(
+            self._now.sequence + 1,
+            judged.numbers[taken], judged.versions[taken], judged.cells[taken],
+        )  # fmt: skip
         self._kinds.update(
             (VERDICTS[judged.verdicts[row]], kind) for row, kind in judged.kinds.items()
         )
         for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
-            row = kept[place]
-            held = (int(lines[row]), judged.units[row], VERDICTS[verdicts[place]], reasons[place])
-            self._held.append(held)
+            row = int(made.kept[place])
+            unit, reason = judged.units[row].as_py(), judged.reasons.get(row, "")
+            self._held.append((int(made.lines[row]), unit, VERDICTS[verdicts[place]], reason))
+
+    def _kept(self, made: _Kept) -> tuple[int, OutcomeChunk | None]:
+        """Keep the rows of a piece; return how many were read, and the chunk."""
+        chunk = self._chunk_of(made.table(), made.chunk) if len(made.kept) else None
+        return len(made.lines), chunk
 
     def _keep_ragged(self, source: Source) -> None:
         """Keep the rows of a CSV file that are not as long as its header."""
@@ -253,23 +299,21 @@ class Recording:
         }  # fmt: skip
         if self._now.spec.outcome:
             columns["outcome"] = [""] * count
-        self._add(pa.table(columns), none[:0], none[:0], np.zeros((0, 1)))
+        self._add(self._chunk_of(pa.table(columns), self._chunk))
 
     def _reasons(self) -> tuple[tuple[str, str, int], ...]:
         return tuple((verdict, why, count) for (verdict, why), count in self._kinds.most_common())
 
-    def _add(self, table: pa.Table, numbers: Integers, versions: Integers, cells: Floats) -> None:
-        chunk = OutcomeChunk(
-            chunk=self._chunk,
-            event=self._now.sequence + 1,
-            count=table.num_rows,
-            rows=pack(table),
-            hash="",
-        )
-        chunk = sealed(self._change.name, chunk)
-        self._change.add_outcomes(chunk, numbers, versions, cells)
-        self._hashes.append(chunk.hash)
-        self._chunk += 1
+    def _chunk_of(self, table: pa.Table, number: int) -> OutcomeChunk:
+        place = {"event": self._now.sequence + 1, "chunk": number}
+        rows = self._change.kept(table, kind="outcomes", **place)
+        chunk = OutcomeChunk(**place, count=table.num_rows, rows=rows, hash="")
+        return sealed(self._change.name, chunk)
+
+    def _add(self, chunk: OutcomeChunk | None) -> None:
+        if chunk is not None:
+            self._change.add_outcomes(chunk)
+            self._hashes.append(chunk.hash)
 
     def _finish(self, rows: int, counts: dict[str, int], why: str) -> int | None:
         if counts[DUPLICATE] == rows:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.tables.ids import id_columns
+from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 
@@ -92,7 +93,7 @@ def widened(decided: Decided, actions: int) -> Decided:
 
 def assignments(
     columns: Sequence[str],
-    units: Sequence[str],
+    units: Texts,
     waves: Integers,
     decided: Decided,
     names: list[str],

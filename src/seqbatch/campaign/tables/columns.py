@@ -38,18 +38,18 @@ class Problems:
         self.found.append((0, column, reason))
 
 
-def texts(column: Any) -> tuple[list[str], dict[int, str]]:
+def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
     """Return a column as text, ids as they stand, and what is wrong with its rows."""
     column = undictionaried(column)
     kind = column.type
     if not _texty(kind):
-        return [""] * len(column), every(column, f"must be text or whole numbers; received {kind}")
-    values: list[Any] = column.cast(pa.string()).to_pylist()
-    wrong = {}
-    if column.null_count or "" in values:
-        wrong = {row: MISSING for row, value in enumerate(values) if not value}
-        values = [value or "" for value in values]
-    return values, wrong
+        nothing = pa.array([""] * len(column), type=pa.string())
+        return nothing, every(column, f"must be text or whole numbers; received {kind}")
+    values = column.cast(pa.string())
+    if values.null_count:
+        values = values.fill_null("")
+    empty = pc.equal(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+    return values, missing_rows(empty)
 
 
 @dataclass(frozen=True)

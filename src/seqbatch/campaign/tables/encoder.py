@@ -155,11 +155,11 @@ class Encoder:
         """How many numbers a vector has."""
         return self._own * (1 + len(self.actions[0])) if self.actions else self._own
 
-    def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[list[str], pa.Table]:
+    def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[pa.Array, pa.Table]:
         """Check a piece of a file; return its ids and what is to be kept of it."""
         units, wrong = texts(batch.column(self.unit))
         problems.add(start, self.unit, wrong)
-        kept = [pa.array(units, type=pa.string())]
+        kept = [units]
         for name, part in self.parts.items():
             values, wrong = part.read(batch.column(name))
             problems.add(start, name, wrong)

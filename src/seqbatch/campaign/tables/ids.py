@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from seqbatch.campaign.tables.columns import texts
+from seqbatch.campaign.tables.texts import Texts, as_column, as_list, buffers
 
 BAR = "|"
 _PART = re.compile(r"((?:[^\\|]|\\.)*)(?:\||$)", re.DOTALL)
@@ -50,20 +51,32 @@ def _parts(text: str, columns: int) -> list[str]:
     return (parts + [""] * columns)[:columns]
 
 
-def read_ids(batch: Any, columns: Sequence[str]) -> tuple[list[str], dict[int, tuple[str, str]]]:
+def read_ids(batch: Any, columns: Sequence[str]) -> tuple[pa.Array, dict[int, tuple[str, str]]]:
     """Return the ids of a piece of a file, and what is wrong: by row, the column and the reason."""
-    read: list[list[str]] = []
+    read: list[pa.Array] = []
     wrong: dict[int, tuple[str, str]] = {}
     for column in reversed(columns):
         values, reasons = texts(batch.column(column))
         read.insert(0, values)
         wrong |= {row: (column, reason) for row, reason in reasons.items()}
-    return joined(read), wrong
+    if len(read) == 1:
+        return read[0], wrong
+    return pa.array(joined([each.to_pylist() for each in read]), type=pa.string()), wrong
 
 
-def id_columns(ids: Sequence[str], columns: Sequence[str]) -> dict[str, pa.Array]:
+def with_nul(ids: pa.Array) -> list[int]:
+    """Return the rows whose text holds a NUL character, which not every database could keep."""
+    data, places = buffers(ids)
+    if not (data[places[0] : places[-1]] == 0).any():
+        return []
+    return [row for row, each in enumerate(ids.to_pylist()) if "\0" in each]
+
+
+def id_columns(ids: Texts, columns: Sequence[str]) -> dict[str, pa.Array]:
     """Return ids as the columns that people know them by."""
-    parts = parted(ids, len(columns))
+    if len(columns) == 1:
+        return {columns[0]: as_column(ids)}
+    parts = parted(as_list(ids), len(columns))
     return {
         name: pa.array(part, type=pa.string()) for name, part in zip(columns, parts, strict=True)
     }

@@ -3,8 +3,9 @@
 What is decided on later is what was checked, bit for bit, whatever becomes of the file meanwhile.
 """
 
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,15 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.limits import LONGEST_ID
+from seqbatch.campaign.design.limits import LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
-from seqbatch.campaign.tables.ids import joined, parted, read_ids
-from seqbatch.campaign.tables.reading import Source, no_such_column
+from seqbatch.campaign.tables.ids import joined, parted, read_ids, with_nul
+from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
+from seqbatch.campaign.tables.texts import Texts, as_column, as_list, buffers
 from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 from seqbatch.campaign.tables.unclear import UnclearDots
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import AnyArray
+from seqbatch.core.kernels.texts import hash_texts
 
 NOTHING = "nothing was assigned"
 #: What to do about numbers that can be read in two ways.
@@ -32,7 +36,7 @@ REWRITE = (
 )
 #: Pairs of similar ids that are named.
 NAMED = 5
-Piece = tuple[list[str], pa.Table]
+Piece = tuple[pa.Array, pa.Table]
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,8 @@ class Units:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
         self._spool.seek(0)
         for _ in range(self._pieces):
-            # A stream for each piece: the levels of its categories are its own.
             given = pa.ipc.open_stream(self._spool).read_all()
-            yield given.column(0).to_pylist(), given
+            yield as_column(given.column(0)), given
 
     def lines(self, *rows: int) -> list[int]:
         """Return the lines that rows of data have in the file."""
@@ -78,27 +81,19 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
     # On disk and without a name: memory stays flat, and nobody else can write to it.
     with tempfile.TemporaryFile() as spool:
         problems, start = Problems(), 0
-        prints: list[Integers] = []
-        alike: list[Integers] = []
+        prints: list[AnyArray] = []
+        alike: list[AnyArray] = []
         last = None
         unclear = UnclearDots(source, _unspelled(encoder))
-        for batch in source.batches(file_columns(encoder)):
-            unclear.look(batch, start)
-            batch = _with_ids(batch, encoder, start, problems)
-            ids, given = source.reading(partial(encoder.prepared, batch, start, problems))
-            given = _with_clusters(given, batch, encoder, start, problems)
-            given = _with_beside(given, batch, encoder, start, problems)
-            _refuse_unfit_ids(batch.column(encoder.unit), ids, start, encoder.unit, problems)
-            _refuse_headers(batch, encoder, start, problems)
-            # Python's own hash is salted, fast, and good enough to find candidates by.
-            prints.append(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
-            alike.append(
-                np.fromiter(map(hash, _plain(ids, encoder)), dtype=np.int64, count=len(ids))
-            )
-            with pa.ipc.new_stream(spool, given.schema) as writer:
-                writer.write_table(given)
-            start += len(ids)
-            last = batch.slice(len(ids) - 1)
+        read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
+        for piece in over(read.checked, _placed(source.batches(file_columns(encoder)))):
+            unclear.look(piece.batch, start)
+            problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
+            prints.append(piece.prints)
+            alike.append(piece.alike)
+            spool.write(piece.content)
+            start += piece.batch.num_rows
+            last = piece.batch.slice(piece.batch.num_rows - 1)
             report(start)
         _refuse_totals(last, encoder, start, problems)
         problems.found.extend(unclear.problems(REWRITE))
@@ -108,6 +103,51 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
         yield replace(units, warnings=similar_ids(units, alike))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A piece of a file that was checked: what is kept of it, its problems, and hashes of ids."""
+
+    batch: Any
+    content: Any
+    problems: list[Problem]
+    prints: AnyArray
+    alike: AnyArray
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How pieces of a file are checked; by any thread."""
+
+    source: Source
+    encoder: Encoder
+    key: AnyArray
+
+    def checked(self, piece: tuple[int, Any]) -> _Checked:
+        """Check a piece by the number of rows before it."""
+        start, batch = piece
+        encoder, problems = self.encoder, Problems()
+        whole = _with_ids(batch, encoder, start, problems)
+        ids, given = self.source.reading(partial(encoder.prepared, whole, start, problems))
+        given = _with_clusters(given, whole, encoder, start, problems)
+        given = _with_beside(given, whole, encoder, start, problems)
+        _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
+        _refuse_headers(whole, encoder, start, problems)
+        sink = pa.BufferOutputStream()
+        # A stream for each piece: the levels of its categories are its own.
+        with pa.ipc.new_stream(sink, given.schema) as writer:
+            writer.write_table(given)
+        alike = _prints(_plain(ids, encoder), self.key)
+        return _Checked(whole, sink.getvalue(), problems.found, _prints(ids, self.key), alike)
+
+
+def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield pieces of a file, each with the number of rows before it."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
 
 
 def _require_columns(source: Source, encoder: Encoder) -> None:
@@ -138,7 +178,7 @@ def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> A
     ids, wrong = read_ids(batch, encoder.unit_columns)
     for row, (column, reason) in wrong.items():
         problems.add(start, column, {row: reason})
-    columns = [*batch.columns, pa.array(ids, type=pa.string())]
+    columns = [*batch.columns, ids]
     return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, encoder.unit])
 
 
@@ -150,7 +190,7 @@ def _with_clusters(
         return given
     clusters, wrong = texts(batch.column(encoder.cluster))
     problems.add(start, encoder.cluster, wrong)
-    return given.append_column(encoder.cluster, pa.array(clusters, type=pa.string()))
+    return given.append_column(encoder.cluster, clusters)
 
 
 def _with_beside(
@@ -168,12 +208,10 @@ def _with_beside(
 
 
 def _refuse_unfit_ids(
-    column: Any, ids: list[str], start: int, unit: str, problems: Problems
+    column: Any, ids: pa.Array, start: int, unit: str, problems: Problems
 ) -> None:
     """Refuse ids that not every store could keep."""
-    if any("\0" in each for each in ids):
-        rule = "must not hold a NUL character"
-        problems.add(start, unit, {row: rule for row, each in enumerate(ids) if "\0" in each})
+    problems.add(start, unit, dict.fromkeys(with_nul(ids), "must not hold a NUL character"))
     lengths = text_bytes(column)
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
@@ -217,24 +255,36 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         raise source.invalid(sorted(found), NOTHING)
 
 
-def plain_forms(ids: list[str]) -> list[str]:
+def _prints(ids: pa.Array, key: AnyArray) -> AnyArray:
+    """Return a keyed hash of each id, good enough to find candidates by."""
+    data, places = buffers(ids)
+    made = np.empty((len(ids), 2), dtype=np.uint64)
+    hash_texts(data, places, key, made)
+    return np.ascontiguousarray(made[:, 0])
+
+
+def plain_forms(ids: Texts) -> pa.Array:
     """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
 
-    >>> plain_forms(["007", "Ann ", "0"])
+    >>> plain_forms(["007", "Ann ", "0"]).to_pylist()
     ['7', 'ann', '']
     """
-    text = pc.utf8_normalize(pa.array(ids, type=pa.string()), form="NFC")
-    trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(text))
-    plain: list[str] = pc.utf8_ltrim(trimmed, characters="0").to_pylist()
-    return plain
+    text = as_column(ids)
+    if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+        return pc.ascii_ltrim(pc.ascii_trim_whitespace(pc.ascii_lower(text)), characters="0")
+    text = pc.utf8_normalize(text, form="NFC")
+    return pc.utf8_ltrim(pc.utf8_trim_whitespace(pc.utf8_lower(text)), characters="0")
 
 
-def _plain(ids: list[str], encoder: Encoder) -> list[str]:
+def _plain(ids: pa.Array, encoder: Encoder) -> pa.Array:
     """Return the plain forms of ids, column by column."""
-    return joined([plain_forms(part) for part in parted(ids, len(encoder.unit_columns))])
+    if len(encoder.unit_columns) == 1:
+        return plain_forms(ids)
+    parts = parted(as_list(ids), len(encoder.unit_columns))
+    return pa.array(joined([plain_forms(part).to_pylist() for part in parts]), type=pa.string())
 
 
-def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
+def similar_ids(units: Units, alike: list[AnyArray]) -> tuple[str, ...]:
     """Return a warning where different ids of a file may be meant for the same unit."""
     every = np.concatenate(alike)
     ordered = np.sort(every)
@@ -246,8 +296,9 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
     pairs, start = [], 0
     for ids, _ in units.pieces():
         rows = np.flatnonzero(suspects[start : start + len(ids)])
-        chosen = [ids[row] for row in rows.tolist()]
-        for each, plain in zip(chosen, _plain(chosen, units._encoder), strict=True):
+        chosen = ids.take(rows)
+        forms = _plain(chosen, units._encoder).to_pylist()
+        for each, plain in zip(chosen.to_pylist(), forms, strict=True):
             if first.setdefault(plain, each) != each:
                 pairs.append(f"{first[plain]!a} and {each!a}")
         start += len(ids)
@@ -265,10 +316,10 @@ def similar_ids(units: Units, alike: list[Integers]) -> tuple[str, ...]:
 
 
 def _repeated(
-    unit: str, units: Units, prints: list[Integers], source: Source
+    unit: str, units: Units, prints: list[AnyArray], source: Source
 ) -> list[tuple[int, str, str]]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text."""
-    every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
+    every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.uint64)
     ordered = np.sort(every)
     twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twins):
@@ -277,7 +328,7 @@ def _repeated(
     seen: dict[str, int] = {}
     found, row = [], 0
     for ids, _ in units.pieces():
-        for each in ids:
+        for each in ids.to_pylist():
             if row in suspects:
                 if each in seen:
                     [place] = units.lines(seen[each])

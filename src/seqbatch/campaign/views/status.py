@@ -8,7 +8,7 @@ import numpy as np
 from seqbatch.campaign.deciding.judging import metric_cells
 from seqbatch.campaign.deciding.learning_notes import notes
 from seqbatch.campaign.deciding.metrics import MetricRow, MetricSums
-from seqbatch.campaign.record.codec import unpack, unpack_state
+from seqbatch.campaign.record.codec import fingerprint, unpack, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
@@ -143,7 +143,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         wave.add(decided, rows, values, here.absent)
         cells = metric_cells(now.spec, here.parts[recorded])
         metrics.add(decided.actions[rows[recorded]], cells)
-        made.append(digest(chunk.given, chunk.decided))
+        made.append(digest(*map(fingerprint, (chunk.given, chunk.decided))))
     record = reader.last_state(before_event=now.sequence + 1)
     assert record is not None
     actions = tuple(

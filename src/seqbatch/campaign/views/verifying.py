@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.balanced import Together
@@ -32,12 +33,15 @@ from seqbatch.campaign.record.store import (
     Event,
     OutcomeChunk,
     Reader,
+    RowsElsewhere,
     StateRecord,
     Store,
     UnitChunk,
 )
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.tables.encoder import learn
+from seqbatch.campaign.tables.texts import as_column
 from seqbatch.campaign.views.outcome_checks import StoredAbsences, differences, wrong_sums
 from seqbatch.campaign.views.proposal_checks import wrong_adoption, wrong_proposal
 from seqbatch.campaign.views.sealing import Seal, broken
@@ -45,7 +49,9 @@ from seqbatch.campaign.views.stopping_checks import wrong_look
 from seqbatch.campaign.views.surplus import NAMED, surplus
 from seqbatch.campaign.warehouse.evidence import UNPROVEN, learned_elsewhere, wrong_evidence
 from seqbatch.core.arrays import Integers
+from seqbatch.errors import StoreError
 
+C = TypeVar("C", UnitChunk, OutcomeChunk)
 #: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
 ROUNDING = 1e-9
 
@@ -110,10 +116,21 @@ class _Waiting:
     """A chunk whose event is not over: its units are decided on together with the others."""
 
     event: int
-    units: list[str]
+    units: pa.Array
     given: Any
     stored: Decided
     known: Any
+
+
+def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
+    """Return a chunk, what is wrong with its rows, and the rows."""
+    contents = [value for value in vars(chunk).values() if isinstance(value, bytes)]
+    elsewhere = [each for each in contents if isinstance(each, RowsElsewhere)]
+    problems = [problem for each in elsewhere if (problem := each.problem())]
+    try:
+        return chunk, problems, [] if problems else [unpack(each) for each in contents]
+    except StoreError as error:
+        return chunk, [f"cannot be read: StoreError: {error}"[:300]], []
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
@@ -256,18 +273,23 @@ class _Verifying:
                 self._find(event.sequence, "rows", "are not those that were signed")
 
     def _outcome_chunks(self) -> None:
-        for chunk in self._reader.outcome_chunks():
+        for chunk, problems, rows in over(_read, self._reader.outcome_chunks()):
             place = f"outcome chunk {chunk.chunk}"
             self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
-            self._guard(chunk.event, place, lambda c=chunk: self._outcome_rows(c))
+            for problem in problems:
+                self._find(chunk.event, place, problem)
+            if not problems:
+                self._guard(chunk.event, place, lambda c=chunk, r=rows: self._outcome_rows(c, *r))
 
-    def _outcome_rows(self, chunk: OutcomeChunk) -> None:
+    def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
         """Compare the rows of a chunk that count with the indexes."""
-        rows = counting(unpack(chunk.rows))
+        rows = counting(rows)
         self._outcomes += rows.num_rows
         self._absent.note(chunk.event, rows)
         spec = self._after(1).spec if self._usable else None
-        found = list(differences(self._reader, rows, chunk.event, spec))
+        found: list[tuple[str, str]] = []
+        if not self._reader.derived:
+            found += differences(self._reader, rows, chunk.event, spec)
         if spec is not None:
             found += wrong_sums(rows, spec)
         for place, problem in found:
@@ -291,39 +313,42 @@ class _Verifying:
             self._states += 1
 
     def _unit_chunks(self) -> None:
-        for chunk in self._reader.unit_chunks(given=True):
+        for chunk, problems, rows in over(_read, self._reader.unit_chunks(given=True)):
             place = f"unit chunk {chunk.chunk}"
             self._guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
+            for problem in problems:
+                self._find(chunk.event, place, problem)
             if chunk.first != self._units:
                 self._find(chunk.event, place, f"starts at {chunk.first}, not {self._units}")
             self._units = chunk.first + chunk.count
             if self._together and self._together[0].event != chunk.event:
                 self._guard(chunk.event, place, self._replay_together)
-            self._guard(chunk.event, place, lambda c=chunk: self._replay(c))
+            if not problems:
+                self._guard(chunk.event, place, lambda c=chunk, r=rows: self._replay(c, *r))
         self._guard(0, "unit chunks", self._replay_together)
 
-    def _replay(self, chunk: UnitChunk) -> None:
+    def _replay(self, chunk: UnitChunk, given: pa.Table, decided: pa.Table) -> None:
         """Look the units of a chunk up in the index, and decide again for them."""
-        given, stored = unpack(chunk.given), Decided.of(unpack(chunk.decided))
+        stored = Decided.of(decided)
         if not given.num_rows == len(stored.actions) == chunk.count:
             rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"has {rows}, not {chunk.count}")
             return
-        units = given.column(0).to_pylist()
+        units = as_column(given.column(0))
         numbers = self._reader.numbers(units)
         expected = np.arange(chunk.first, chunk.first + len(units))
         for row in np.flatnonzero(numbers != expected)[:NAMED]:
             problem = f"the index says number {numbers[row]}, not {expected[row]}"
             if numbers[row] < 0:
                 problem = "is not in the index"
-            self._find(chunk.event, f"unit {units[row]!r}", problem)
+            self._find(chunk.event, f"unit {units[row].as_py()!r}", problem)
         if not self._usable or chunk.event > len(self._events):
             return
         now = self._after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._find(chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}")
         self._lots(chunk.event, now, units)
-        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws)
+        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
         if (known := self._known(now)) is None:
             return
         if now.spec.balanced:
@@ -364,7 +389,7 @@ class _Verifying:
             self._state = turn, found
         return self._state[1]
 
-    def _lots(self, event: int, now: Situation, units: list[str]) -> None:
+    def _lots(self, event: int, now: Situation, units: pa.Array) -> None:
         """Draw the units of an event again; who else was on the list is not on record."""
         draw = self._events[event - 1].payload.get("draw")
         if draw is None:
@@ -372,7 +397,8 @@ class _Verifying:
         drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
         limit = int(draw["highest_lot"], 16)
         for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
-            self._find(event, f"unit {units[row]!r}", "has a lot above the highest that was drawn")
+            place = f"unit {units[row].as_py()!r}"
+            self._find(event, place, "has a lot above the highest that was drawn")
         self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
 
     def _highest_lots(self) -> None:
@@ -383,7 +409,7 @@ class _Verifying:
                 self._find(event, "lots", problem)
 
     def _compare(
-        self, event: int, now: Situation, units: list[str], stored: Decided, again: Decided
+        self, event: int, now: Situation, units: pa.Array, stored: Decided, again: Decided
     ) -> None:
         differs = (
             (again.actions != stored.actions)
@@ -405,10 +431,12 @@ class _Verifying:
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
                 f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
-            self._find(event, f"unit {units[row]!r}", problem)
+            self._find(event, f"unit {units[row].as_py()!r}", problem)
 
     def _index_sizes(self) -> None:
         """Look for rows of the indexes that no record knows; others were compared already."""
+        if self._reader.derived:
+            return
         for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
             self._find(0, place, problem)
 

@@ -148,7 +148,7 @@ def created(store: SQLStore, token: Token, call: Call | None, spec: Spec) -> Ans
             "masked: a masked campaign must be created with `seqbatch campaign create --key "
             "FILE`: its key is written to a file there, and must not pass through here."
         )
-    prepared = prepare(spec)
+    prepared = prepare(spec, defaults=store.defaults)
 
     def kept(base: Together) -> Answer:
         campaign = Campaign.create(prepared, store=base, who=token.name)

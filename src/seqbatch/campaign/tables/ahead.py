@@ -1,0 +1,43 @@
+"""Pieces of a file, worked on by threads: the one place that says who does the work."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def workers() -> int:
+    """Return how many threads work at once: one a core, or as many as OMP_NUM_THREADS says."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    cores = os.cpu_count() or 1
+    return min(cores, int(said)) if said.isdigit() and int(said) else cores
+
+
+def over(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield what a function makes of items, in their order, a few of them ahead.
+
+    Items are asked for by the caller's own thread. The function must be pure, or write to nothing
+    that another call of it reads. Where the caller stops, or a call fails, those that were begun
+    are waited for: nothing goes on behind its back.
+
+    >>> list(over(abs, [-3, 2, -1]))
+    [3, 2, 1]
+    """
+    count = workers()
+    if count < 2:
+        yield from map(function, items)
+        return
+    pool, begun = ThreadPoolExecutor(count), deque[Future[R]]()
+    try:
+        for item in items:
+            begun.append(pool.submit(function, item))
+            if len(begun) > count:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,241 @@
+"""The Parquet files of a lake: written whole, and known by name, size and SHA-256.
+
+A file is written under a name that ends in ``.partial`` and gets its own when its event is added,
+safely on disk, right before the ledger keeps the event. Whatever a crash leaves is therefore known
+to no event: nobody reads it, and the next who changes the campaign, having locked it, removes it.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from seqbatch.campaign.record.codec import DAMAGED
+from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.store import RowsElsewhere
+from seqbatch.errors import StoreError
+
+#: The kinds of rows, each in a folder of its own.
+UNITS, DECISIONS, OUTCOMES = "units", "decisions", "outcomes"
+PARTIAL = ".partial"
+NUMBER = "number"
+#: What files are called, by their events.
+OWN = re.compile(r"event-(\d{6,})-\d{6,}\.parquet(?:\.partial)?")
+
+
+class FileRows(RowsElsewhere):
+    """What the ledger holds of a file: its place in the lake, bytes, rows and SHA-256."""
+
+    folder: Path
+    #: Whether the bytes were found to be those that were written.
+    sound = False
+
+    @classmethod
+    def of(cls, content: bytes, folder: Path) -> "FileRows | bytes":
+        """Return what a record of the ledger holds, able to read its file."""
+        if not content.startswith(b'{"file":'):
+            return content
+        made = cls(content)
+        made.folder = folder
+        return made
+
+    def table(self, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows; a file that is not the one that was written raises StoreError."""
+        content = self._content()
+        table = pa.parquet.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
+        numbered = columns is None and self.kind in (UNITS, DECISIONS)
+        return table.select(table.column_names[:-1]) if numbered else table
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        """Return one column, without reading the others."""
+        name = pa.parquet.read_schema(self.path).names[place]
+        return pa.parquet.read_table(self.path, columns=[name], use_threads=False)[name]
+
+    @property
+    def kind(self) -> str:
+        """Whether these are units, decisions or outcomes."""
+        return self.path.parent.name
+
+    @property
+    def name(self) -> str:
+        """Where the file is in the lake."""
+        return str(json.loads(self)["file"])
+
+    @property
+    def path(self) -> Path:
+        """Where the file is: under its own name, or before its event is added under another."""
+        whole = self.folder / self.name
+        partial = whole.with_name(whole.name + PARTIAL)
+        return partial if partial.exists() and not whole.exists() else whole
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A hash of the rows, wherever they lie."""
+        return str(json.loads(self)["sha256"]).encode()
+
+    def problem(self) -> str:
+        """Return what is wrong with the file, "" if nothing is."""
+        try:
+            self._content()
+        except StoreError as error:
+            return str(error)
+        return ""
+
+    def _content(self) -> bytes:
+        said = json.loads(self)
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            reason = "is missing" if isinstance(error, FileNotFoundError) else error.strerror
+            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}") from None
+        if len(content) != said["bytes"]:
+            reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
+            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+        if not self.sound and hashlib.sha256(content).hexdigest() != said["sha256"]:
+            reason = "its bytes are not those that were written"
+            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+        self.sound = True
+        return content
+
+
+class Files:
+    """The files of one campaign, and those that one change writes.
+
+    Parameters
+    ----------
+    lake
+        The lake's folder.
+    campaign, name
+        The campaign's number and name.
+    """
+
+    def __init__(self, lake: Path, campaign: int, name: str) -> None:
+        self._lake = lake
+        self._folder = lake / folder_name(campaign, name)
+        self._written: list[Path] = []
+        self._published: list[Path] = []
+
+    def write(
+        self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None
+    ) -> FileRows:
+        """Write rows to a file of its own; it gets its name by :meth:`publish`."""
+        path = self._folder / kind / f"event-{event:06d}-{chunk:06d}.parquet"
+        content = _parquet(rows if first is None else _numbered(rows, first))
+        self._written.append(path)
+        with _naming(path):
+            _make_folder(path.parent)
+            path.with_name(path.name + PARTIAL).write_bytes(content)
+        said = {
+            "file": path.relative_to(self._lake).as_posix(),
+            "bytes": len(content),
+            "rows": rows.num_rows,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        made = FileRows.of(canonical(said).encode(), self._lake)
+        assert isinstance(made, FileRows)
+        return made
+
+    def publish(self) -> None:
+        """Put what was written on disk, under its own names."""
+        for path in self._written:
+            with _naming(path):
+                partial = path.with_name(path.name + PARTIAL)
+                _sync(partial)
+                partial.replace(path)
+        for folder in {path.parent for path in self._written}:
+            with _naming(folder):
+                _sync(folder)
+        self._published += self._written
+        self._written = []
+
+    def drop(self, *, after: int = 0) -> None:
+        """Remove what was written and is not to be kept, but for what was published first."""
+        for path in self._written:
+            path.with_name(path.name + PARTIAL).unlink(missing_ok=True)
+        for path in self._published[after:]:
+            path.unlink(missing_ok=True)
+        self._written, self._published = [], self._published[:after]
+
+    @property
+    def published(self) -> int:
+        """How many files were published."""
+        return len(self._published)
+
+    def sweep(self, *, after_event: int) -> None:
+        """Remove the files of later events than there are; the campaign must be locked."""
+        for kind in (UNITS, DECISIONS, OUTCOMES):
+            folder = self._folder / kind
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if (found := OWN.fullmatch(path.name)) and int(found[1]) > after_event:
+                    path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove all files of a campaign that was deleted."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def folder_name(campaign: int, name: str) -> str:
+    """Return what the folder of a campaign is called.
+
+    >>> folder_name(3, "spring/2030")
+    '3-spring_2030'
+    """
+    return f"{campaign}-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:80]}"
+
+
+def _numbered(rows: pa.Table, first: int) -> pa.Table:
+    """Return rows with the units' numbers, by which files are joined, in a last column."""
+    name = NUMBER
+    while name in rows.column_names:
+        name += "_"
+    numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
+    return rows.append_column(name, pa.array(numbers))
+
+
+def _parquet(rows: pa.Table) -> memoryview:
+    """Return a table as the bytes of a Parquet file; the same table gives the same bytes."""
+    sink = pa.BufferOutputStream()
+    categories = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
+    pa.parquet.write_table(
+        rows, sink, row_group_size=max(rows.num_rows, 1), compression="snappy",
+        use_dictionary=categories or False, write_statistics=False,
+    )  # fmt: skip
+    return memoryview(sink.getvalue())
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn what a disk that is full or broken raises into an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written: {error.strerror or error}. Nothing was changed; the same "
+            "call can be made again."
+        ) from error
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can read, and those above it."""
+    if folder.exists():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or what a folder says of its files, is on disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,274 @@
+"""What is a lake's own: its files, what a crash leaves of them, and where its ledger is."""
+
+import json
+import shutil
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import InvalidArgumentError, StoreError
+from seqbatch.storage import open_store
+from seqbatch.storage.lake.ids import Ids
+from tests.campaign.instances import created, outcomes, run_wave, units
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A lake with a campaign of two waves, and one that was deleted."""
+    folder = tmp_path_factory.mktemp("finished") / "lake"
+    store = open_store(f"lake:{folder}")
+    created(store, name="gone").assign(units(20))
+    campaign = created(store, grid={"sizes": [60, 50, 10]})
+    run_wave(campaign, 1, start=0, count=60)
+    rows = outcomes(campaign.assign(units(50, start=60)).table)
+    campaign.record(rows[:30])
+    campaign.record(rows[20:])
+    campaign.record(rows[:3].with_columns(visit=pl.lit(2.0)), correct=True, reason="a typo")
+    campaign.close()
+    Campaign.open("gone", store=store).delete(reason="a trial", force=True)
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def lake(finished, tmp_path):
+    """A copy of it to do damage to."""
+    return shutil.copytree(finished, tmp_path / "lake")
+
+
+def opened(folder):
+    return Campaign.open("spring", store=open_store(f"lake:{folder}", create=False))
+
+
+def files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*/*"))
+
+
+def test_files_are_named_by_their_events_and_no_others_stay(finished):
+    assert files(finished) == [
+        *(f"2-spring/decisions/event-{event:06d}-{chunk:06d}.parquet" for event, chunk in
+          ((2, 0), (5, 1))),
+        *(f"2-spring/outcomes/event-{event:06d}-{chunk:06d}.parquet" for event, chunk in
+          ((3, 0), (6, 1), (7, 2), (8, 3))),
+        *(f"2-spring/units/event-{event:06d}-{chunk:06d}.parquet" for event, chunk in
+          ((2, 0), (5, 1))),
+    ]  # fmt: skip
+    assert opened(finished).verify().sound
+
+
+def test_the_files_say_what_an_export_says(finished, tmp_path):
+    """DuckDB, by the folder alone: units and decisions by number, the newest outcome of each."""
+    opened(finished).export(tmp_path / "all.parquet")
+    exported = pl.read_parquet(tmp_path / "all.parquet").sort("id")
+    found = duckdb.sql(f"""
+        SELECT u.id, u.age, d.action, d.score, o.value
+        FROM '{finished}/2-spring/units/*.parquet' AS u
+        JOIN '{finished}/2-spring/decisions/*.parquet' AS d USING (number)
+        LEFT JOIN (
+            SELECT number, arg_max(value, version) AS value
+            FROM '{finished}/2-spring/outcomes/*.parquet' WHERE verdict = 0 GROUP BY number
+        ) AS o USING (number)
+        ORDER BY u.id
+    """).pl()
+    names = ["none", "mail", "call"]
+    assert found["id"].to_list() == exported["id"].to_list()
+    assert found["age"].to_list() == exported["age"].to_list()
+    assert [names[number] for number in found["action"]] == exported["action"].to_list()
+    assert found["score"].to_list() == exported["score"].to_list()
+    assert found["value"].to_list() == exported["visit"].to_list()
+
+
+@pytest.mark.parametrize("kind", ["units", "decisions", "outcomes"])
+@pytest.mark.parametrize("damage", ["a byte", "truncated", "removed", "swapped"])
+def test_verify_names_the_file_and_its_event(lake, kind, damage):
+    path, other = sorted((lake / "2-spring" / kind).iterdir())[:2]
+    content = path.read_bytes()
+    if damage == "a byte":
+        place = len(content) // 2
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    elif damage == "truncated":
+        path.write_bytes(content[:-5])
+    elif damage == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(other.read_bytes())
+    found = opened(lake).verify().findings
+    event = int(path.name.split("-")[1])
+    problem = {
+        "a byte": "its bytes are not those that were written", "truncated": "bytes, not the",
+        "removed": "is missing", "swapped": "not th",
+    }[damage]  # fmt: skip
+    named = [each for each in found if f"{kind}/{path.name}" in each.problem]
+    assert any(each.event == event and problem in each.problem for each in named)
+    with pytest.raises(StoreError, match=path.name):
+        opened(lake).export(lake.parent / "out.parquet")
+
+
+def test_another_address_in_the_ledger_is_found(lake):
+    """Whoever changes a file must change its hash too, and that is signed."""
+    store = open_store(f"lake:{lake}")
+    with store._engine.begin() as raw:
+        raw.exec_driver_sql("DROP TRIGGER unit_chunks_no_update")
+        [content] = raw.exec_driver_sql(
+            "SELECT given FROM unit_chunks WHERE chunk = 0 AND campaign = 2"
+        ).one()
+        other = json.dumps({**json.loads(content), "rows": 59}, separators=(",", ":"))
+        raw.exec_driver_sql(
+            "UPDATE unit_chunks SET given = ? WHERE chunk = 0 AND campaign = 2", (other.encode(),)
+        )
+    store.close()
+    found = opened(lake).verify().findings
+    assert any("not those that were hashed" in each.problem for each in found)
+
+
+def test_what_a_crash_left_is_ignored_and_swept(lake):
+    folder = lake / "2-spring"
+    left = [
+        folder / "units" / "event-000010-000002.parquet",
+        folder / "decisions" / "event-000010-000002.parquet.partial",
+    ]
+    for path in left:
+        path.write_bytes(b"half of a file")
+    (folder / "units" / "notes.txt").write_text("somebody's own")
+    campaign = opened(lake)
+    assert campaign.verify().sound
+    assert all(path.exists() for path in left)
+    campaign.assign(units(10, start=110))
+    assert b"half" not in left[0].read_bytes()
+    assert not left[1].exists()
+    assert (folder / "units" / "notes.txt").exists()
+    assert campaign.verify().sound
+
+
+def test_a_call_that_fails_leaves_no_file(lake):
+    before, campaign = files(lake), opened(lake)
+    campaign.record(outcomes(campaign.assign(units(50, start=60)).table)[5:9], dry_run=True)
+    with pytest.raises(Exception, match="room for 10"):
+        campaign.assign(units(200, start=200))
+    assert files(lake) == before
+
+
+def test_what_is_the_same_everywhere_is_the_default(tmp_path):
+    store = open_store(f"lake:{tmp_path / 'lake'}")
+    small = {"numeric": {"age": "learn"}}
+    assert created(store, name="a").situation().spec.draws == "md5"
+    # The column `spend` has no bounds: its sums cannot be exact, and nothing asked for them.
+    assert created(store, name="b").situation().spec.sums == "floating"
+    assert created(store, name="c", features=small).situation().spec.sums == "exact"
+    said = created(store, name="d", features=small, draws="blake2", sums="floating").situation()
+    assert (said.spec.draws, said.spec.sums) == ("blake2", "floating")
+    store.close()
+
+
+def test_folders_that_are_no_lake(tmp_path):
+    with pytest.raises(StoreError, match="there is no such lake"):
+        open_store(f"lake:{tmp_path / 'none'}", create=False)
+    (tmp_path / "songs").mkdir()
+    (tmp_path / "songs" / "one.mp3").write_bytes(b"la")
+    with pytest.raises(StoreError, match="is not a lake, and not an empty folder"):
+        open_store(f"lake:{tmp_path / 'songs'}")
+    with pytest.raises(StoreError, match="cannot be made"):
+        open_store(f"lake:{tmp_path / 'no' / 'folder'}")
+    for text in ("lake:", f"lake:{tmp_path}?ledger=mysql://x"):
+        with pytest.raises(InvalidArgumentError, match="lake:folder"):
+            open_store(text)
+
+
+def test_nothing_is_written_into_the_lake(lake):
+    with pytest.raises(InvalidArgumentError, match="another file than the store"):
+        opened(lake).export(lake / "2-spring" / "units" / "mine.parquet")
+
+
+@pytest.mark.slow
+def test_a_ledger_in_postgresql(postgres_url, tmp_path):
+    url = f"lake:{tmp_path / 'lake'}?ledger={postgres_url}"
+    store = open_store(url)
+    campaign = created(store, grid={"sizes": [30, 30]})
+    run_wave(campaign, 1, start=0, count=30)
+    assert campaign.verify().sound
+    assert len(files(tmp_path / "lake")) == 3
+    store.close()
+    with pytest.raises(StoreError, match="its ledger is postgresql"):
+        open_store(f"lake:{tmp_path / 'lake'}")
+    (tmp_path / "lake" / "ledger.txt").write_text("postgresql://elsewhere/x")
+    with pytest.raises(StoreError, match="not postgresql"):
+        open_store(url)
+
+
+def test_ids_are_found_by_the_million():
+    """An index that grows, against a plain dictionary; ids of every length."""
+    random = np.random.default_rng(0)
+    texts = [f"{number:x}" * (number % 5) + "ü" + str(number) for number in range(20_000)]
+    ids, known = Ids(), {}
+    for start in range(0, 20_000, 3_000):
+        some = texts[start : start + 3_000]
+        numbers = random.integers(0, 2**32, len(some))
+        assert ids.add(pa.array(some), numbers)
+        known |= dict(zip(some, numbers.tolist(), strict=True))
+    asked = [*texts[::7], "nobody", ""]
+    assert ids.numbers(asked).tolist() == [known.get(text, -1) for text in asked]
+    before = len(ids)
+    assert not ids.add(["new", texts[5]], np.array([1, 2]))
+    assert not ids.add(["new", "newer", "new"], np.array([1, 2, 3]))
+    assert ids.numbers(["new", "newer", texts[5]]).tolist() == [-1, -1, known[texts[5]]]
+    assert len(ids) == before
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Set how many threads work, on small pieces."""
+    monkeypatch.setattr("seqbatch.campaign.tables.reading.CHUNK", 256)
+
+    def use(count):
+        monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: count)
+
+    return use
+
+
+def test_threads_change_nothing(threads, tmp_path):
+    """The same answers, verdicts and estimates, to the bit, whoever works on which piece."""
+    frame, found = units(1_500), []
+    for count in (1, 4):
+        threads(count)
+        store = open_store(f"lake:{tmp_path / str(count)}")
+        campaign = created(
+            store, grid={"sizes": [1_500, 100]}, features={"numeric": {"age": "learn"}}
+        )
+        assert campaign.situation().spec.sums == "exact"
+        campaign.assign(frame[300:900])
+        # Some pieces have units of both kinds.
+        table = campaign.assign(frame).table
+        rows = outcomes(table)
+        recorded = campaign.record(pl.concat([rows[400:], rows[:600]]))
+        assert (recorded.accepted, recorded.duplicate) == (1_500, 200)
+        campaign.close()
+        assert campaign.verify().sound
+        found.append((table, campaign.status().state))
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
+    from seqbatch.campaign.steps import assigning
+
+    threads(3)
+    store = open_store(f"lake:{tmp_path / 'lake'}")
+    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), assigning.decide
+
+    def failing(now, policy, state, given, drawn):
+        if given["id"][0].as_py() == "001024":
+            raise RuntimeError("a piece that cannot be decided on")
+        return decide(now, policy, state, given, drawn)
+
+    monkeypatch.setattr(assigning, "decide", failing)
+    with pytest.raises(RuntimeError, match="cannot be decided on"):
+        campaign.assign(units(1_500))
+    assert files(tmp_path / "lake") == []
+    monkeypatch.setattr(assigning, "decide", decide)
+    assert campaign.assign(units(1_500)).assigned == 1_500
+    assert campaign.verify().sound
+    store.close()
