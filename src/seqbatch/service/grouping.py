@@ -2,8 +2,8 @@
 
 While one transaction is written to the disk, further calls wait in their campaign's queue; the next
 transaction takes all of them. Units of one caller are assigned in one call and one event, and each
-request is answered with its own rows. Where the group is refused, each of its requests is tried by
-itself, as a part of the transaction that fails alone.
+request is answered with its own rows. Where the group is refused, nothing of its transaction is
+kept, and in another each of its requests is tried by itself, as a part that fails alone.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ import polars as pl
 import sqlalchemy as sa
 
 from seqbatch.campaign import Assigned, Campaign
-from seqbatch.errors import StoreError
-from seqbatch.service.answering import again
+from seqbatch.errors import SeqbatchError, StoreError
+from seqbatch.service.answering import again, plain
 from seqbatch.service.bodies import JSON, table_of
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import ProblemError
@@ -33,6 +33,8 @@ from seqbatch.storage.tokens import Token
 
 #: The most calls and rows of one transaction: enough to share the disk's time, few enough to wait.
 MOST_CALLS, MOST_ROWS = 256, 20_000
+#: Rows that Python writes in less time than it takes to hand them to what writes thousands.
+FEW = 64
 
 
 @dataclass(eq=False)
@@ -100,17 +102,25 @@ class Groups:
         while not self._rests(name):
             group = list[Small]()
             try:
-                with Together(self._store) as together:
-                    # The group is taken once no other worker has the campaign: who came while this
-                    # one waited joins it, and finds its own answer first.
-                    together.begin(name)
-                    group = self._next(name)
-                    _make(group, name, together, self._store)
+                self._transaction(name, group)
             except Exception as error:
                 group = group or self._next(name)
                 for small in group:
                     small.made = error
             self._answer(group)
+
+    def _transaction(self, name: str, group: list[Small]) -> None:
+        """Make the calls that wait, which are put into the group, together or one by one."""
+        try:
+            with Together(self._store, parts=False) as together:
+                # The group is taken once no other worker has the campaign: who came while this one
+                # waited joins it, and finds its own answer first.
+                together.begin(name)
+                group += self._next(name)
+                _make(group, name, together, self._store)
+        except RefusedError:
+            with Together(self._store) as together:
+                _make(group, name, together, self._store)
 
     def _rests(self, name: str) -> bool:
         """Let a queue rest where nobody waits in it."""
@@ -152,26 +162,33 @@ def _deliver(group: Sequence[Small]) -> None:
             small.future.set_exception(small.made)
 
 
+class RefusedError(SeqbatchError):
+    """Ends a transaction whose calls must be tried one by one."""
+
+
 def _make(group: Sequence[Small], name: str, together: Together, store: SQLStore) -> None:
-    """Make the calls of a group in the transaction that has begun, and keep their answers."""
+    """Make the calls of a group in one transaction, and keep their answers."""
     connection = together.begin(name)
     twins = _twins(group)
     _answered_before(group, connection, store)
-    for some in _alike([small for small in group if small not in twins]):
+    runs = list(_alike([small for small in group if small not in twins]))
+    # One run, as most groups are, is the whole transaction, and needs no part of its own in it.
+    together.parts = together.parts or len(runs) > 1
+    for some in runs:
         _made(some, name, together)
     for small, other in twins.items():
         small.made = small.made or _twin(small, other)
-    _keep(connection, [small for small in group if small not in twins])
+    _keep(connection, store, [small for small in group if small not in twins])
 
 
-def _keep(connection: sa.Connection, group: Sequence[Small]) -> None:
+def _keep(connection: sa.Connection, store: SQLStore, group: Sequence[Small]) -> None:
     """Keep the answers of calls that were made now and may come again."""
     kept = []
     for small in group:
         made = small.made
         if small.call is not None and isinstance(made, Answer) and not made.request:
             kept.append((small.call, made))
-    answers.keep_all(connection, kept)
+    answers.keep_all(connection, store, kept)
 
 
 def _answered_before(group: Sequence[Small], connection: sa.Connection, store: SQLStore) -> None:
@@ -223,24 +240,25 @@ def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
 def _made(some: list[Small], name: str, together: Together) -> None:
     """Make calls as one, or where that is refused one by one."""
     campaign = Campaign(together, name, who=some[0].token.name)
-    if len(some) > 1:
-        try:
+    try:
+        if len(some) > 1:
             rows = [row for small in some for row in small.rows]
-            result = campaign.assign(table_of(rows, what="units"))
-        except StoreError:
-            raise
-        except Exception:
-            # Each is tried by itself below, and says what is wrong with it.
-            pass
-        else:
-            _share_out(some, result)
+            _share_out(some, campaign.assign(table_of(rows, what="units")))
             return
+    except StoreError:
+        raise
+    except Exception as error:
+        # Each is tried by itself, and says what is wrong with it.
+        if not together.parts:
+            raise RefusedError from error
     for small in some:
         try:
             small.made = small.step(campaign)
         except StoreError:
             raise
         except Exception as error:  # whatever it is, it must not fail the calls beside it
+            if not together.parts:
+                raise RefusedError from error
             small.made = error
 
 
@@ -259,6 +277,9 @@ def assigned(result: Assigned) -> Answer:
 
 def _written(result: Assigned) -> list[str]:
     """Return the rows of an answer, each as JSON; what is no number is null."""
+    assert result.table is not None
+    if result.table.num_rows <= FEW:
+        return [json.dumps(plain(row), ensure_ascii=False) for row in result.table.to_pylist()]
     frame = pl.from_arrow(result.table)
     assert isinstance(frame, pl.DataFrame)
     # Never by what else ends a line: an id may hold that.

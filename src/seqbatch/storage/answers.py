@@ -62,19 +62,17 @@ def found_all(
     connection: sa.Connection, store: SQLStore, calls: Sequence[Call]
 ) -> dict[tuple[str, str], Answer]:
     """Return what was answered to those of some calls that were answered, by token and key."""
-    table, by_token = schema.answers, defaultdict[str, list[Call]](list)
+    by_token = defaultdict[str, dict[str, Call]](dict)
     for call in calls:
-        by_token[call.token].append(call)
+        by_token[call.token][call.key] = call
     answered = {}
-    for token, some in by_token.items():
-        keys = {call.key: call for call in some}
-        query = sa.select(table).where(table.c.token == token, table.c.key.in_(list(keys)))
-        for row in connection.execute(query).mappings():
-            answered[token, row["key"]] = Answer(
-                status=row["status"],
-                headers=json.loads(row["headers"]),
-                pieces=_Pieces(store, keys[row["key"]]),
-                request=row["request"],
+    for token, keys in by_token.items():
+        for key, request, headers, status in store.bulk(connection).answers(token, list(keys)):
+            answered[token, key] = Answer(
+                status=status,
+                headers=json.loads(headers),
+                pieces=_Pieces(store, keys[key]),
+                request=request,
             )
     return answered
 
@@ -87,17 +85,13 @@ def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
         connection.execute(schema.answer_pieces.insert(), _piece(call, number, content))
 
 
-def keep_all(connection: sa.Connection, kept: Sequence[tuple[Call, Answer]]) -> None:
-    """Keep short answers, all at once."""
-    if not kept:
-        return
-    connection.execute(schema.answers.insert(), [_row(call, answer) for call, answer in kept])
-    pieces = [
-        _piece(call, number, content)
-        for call, answer in kept
-        for number, content in enumerate(answer.pieces)
-    ]
-    connection.execute(schema.answer_pieces.insert(), pieces)
+def keep_all(
+    connection: sa.Connection, store: SQLStore, kept: Sequence[tuple[Call, Answer]]
+) -> None:
+    """Keep answers of one piece each, all at once."""
+    rows = [{**_row(call, answer), "content": b"".join(answer.pieces)} for call, answer in kept]
+    if rows:
+        store.bulk(connection).add_answers(rows)
 
 
 def _row(call: Call, answer: Answer) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from seqbatch.core.arrays import Floats, Integers
 
 #: One version of an outcome in the index: place, version, value, parts, event.
 Version = tuple[int, int, float, bytes, int]
+#: What is known of an answer: key, request, headers, status.
+Known = tuple[str, str, str, int]
+_ANSWER = ("token", "key", "request", "at", "headers", "status")
 #: Units that PostgreSQL numbers by one statement; more of them are copied, which takes it less time
 #: for each and some steps more.
 FEW = 256
@@ -42,6 +45,12 @@ class Bulk(Protocol):
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are."""
+
+    def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
+        """Return what is known of answers to a token's keys: key, request, headers, status."""
+
+    def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add answers, each with its content in one piece."""
 
 
 def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
@@ -148,6 +157,25 @@ class SQLiteBulk:
         statement = f"INSERT INTO outcome_ids (campaign, id, number) VALUES ({campaign:d}, ?, ?)"
         self._raw.executemany(statement, zip(ids, numbers.tolist(), strict=True))
 
+    def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
+        """Return what is known of answers to a token's keys: key, request, headers, status."""
+        found: list[Known] = self._raw.execute(
+            "SELECT a.key, a.request, a.headers, a.status FROM json_each(?) j "
+            "CROSS JOIN answers a ON a.token = ? AND a.key = j.value",
+            (json.dumps(keys), token),
+        ).fetchall()
+        return found
+
+    def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add answers, each with its content in one piece."""
+        places = ", ".join(f":{name}" for name in _ANSWER)
+        self._raw.executemany(f"INSERT INTO answers ({', '.join(_ANSWER)}) VALUES ({places})", rows)
+        self._raw.executemany(
+            "INSERT INTO answer_pieces (token, key, piece, content) "
+            "VALUES (:token, :key, 0, :content)",
+            rows,
+        )
+
 
 class PostgresBulk:
     """PostgreSQL: COPY in, and lists handed in as text for asking."""
@@ -239,3 +267,24 @@ class PostgresBulk:
             copy.set_types(["int4", "text", "int8"])
             for text, number in zip(ids, numbers.tolist(), strict=True):
                 copy.write_row((campaign, text, number))
+
+    def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
+        """Return what is known of answers to a token's keys: key, request, headers, status."""
+        found: list[Known] = self._raw.execute(
+            "SELECT key, request, headers, status FROM answers "
+            "WHERE token = %s AND key IN (SELECT json_array_elements_text(%s::json))",
+            (token, json.dumps(keys)),
+        ).fetchall()
+        return found
+
+    def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add answers, each with its content in one piece."""
+        values = ", ".join(f"%({name})s" for name in _ANSWER)
+        with self._raw.cursor() as cursor:
+            cursor.executemany(
+                # Both tables in one step.
+                f"WITH kept AS (INSERT INTO answers ({', '.join(_ANSWER)}) VALUES ({values})) "
+                "INSERT INTO answer_pieces (token, key, piece, content) "
+                "VALUES (%(token)s, %(key)s, 0, %(content)s)",
+                rows,
+            )

@@ -30,11 +30,18 @@ class Together:
         The store.
     begun
         Called with the connection when the transaction has begun and the campaign is locked.
+    parts
+        Whether a change that fails leaves the others; otherwise it must end the whole.
     """
 
     def __init__(
-        self, store: SQLStore, *, begun: Callable[[sa.Connection], None] | None = None
+        self,
+        store: SQLStore,
+        *,
+        begun: Callable[[sa.Connection], None] | None = None,
+        parts: bool = True,
     ) -> None:
+        self.parts = parts
         self._store = store
         self._begun = begun
         self._stack = ExitStack()
@@ -121,6 +128,9 @@ class Together:
 
     @contextmanager
     def _part(self, view: View) -> Iterator[None]:
+        if not self.parts:
+            yield
+            return
         try:
             with self._store.part(view):
                 yield

@@ -34,6 +34,8 @@ REWRITE = (
     "declare which in the spec before the campaign is created, or write the numbers without "
     "thousands and with two decimals"
 )
+#: Bytes of units that are kept aside in memory.
+SMALL = 1 << 20
 #: Pairs of similar ids that are named.
 NAMED = 5
 Piece = tuple[pa.Array, pa.Table]
@@ -78,8 +80,8 @@ class Units:
 def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
     """Check a whole file of units and keep it aside; refuse it with all of its problems."""
     _require_columns(source, encoder)
-    # On disk and without a name: memory stays flat, and nobody else can write to it.
-    with tempfile.TemporaryFile() as spool:
+    # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
+    with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool:
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
