@@ -382,7 +382,7 @@ def test_a_part_that_fails_leaves_nothing_and_is_not_remembered(store):
     def fails(together):
         with together.change("one") as change:
             assert change.claim(["b"], 3)
-            change.add_units(replace(UNITS, chunk=1, event=3, first=3, count=1))
+            change.add_units(chunk_of(change, ["b"], chunk=1, event=3, first=3))
             add_event(change, more)
             assert change.newest() == (3, "h3", 3)
             raise ZeroDivisionError
