@@ -27,6 +27,8 @@ class Settings:
     upload_seconds, uploads
         How long the dashboard keeps a file between its check and its confirmation, and how many of
         them for each session; no more than `file_bytes` for each session in all.
+    upload_bytes
+        How much it keeps so for all sessions.
     folder
         Where those files are kept, the same for all workers; a folder of its own where None.
     """
@@ -41,4 +43,5 @@ class Settings:
     session_seconds: float = 12 * 3600.0
     upload_seconds: float = 3600.0
     uploads: int = 4
+    upload_bytes: int = 4 << 30
     folder: Path | None = None
