@@ -35,6 +35,8 @@ class Settings:
     upload_seconds, uploads
         How long the dashboard keeps a file between its check and its confirmation, and how many of
         them for each session; no more than `file_bytes` for each session in all.
+    upload_bytes
+        How much it keeps so for all sessions.
     plans
         How many of the dashboard's latest plans are remembered.
     """
@@ -52,6 +54,7 @@ class Settings:
     session_seconds: float = 12 * 3600.0
     upload_seconds: float = 3600.0
     uploads: int = 4
+    upload_bytes: int = 4 << 30
     plans: int = 64
 
     def as_text(self) -> str:

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.service import Settings
 from seqbatch.service.pages import campaign as campaign_pages
+from seqbatch.service.pages.uploads import Uploads
+from seqbatch.service.problems import ProblemError
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
 
@@ -202,6 +205,19 @@ def test_uploads_are_bounded(service, visit, campaign):
     answer = visit.fill(path, path, files={"file": ("units.csv", b"x" * 300_000)})
     assert answer.status_code == 413
     assert not list(service.folder.glob("*/*.partial"))
+
+
+def test_uploads_of_all_sessions_are_bounded(tmp_path):
+    kept = Uploads(tmp_path, Settings(upload_bytes=100))
+    for key in "ab":
+        kept.keep(key, io.BytesIO(b"x" * 80), "x.csv")
+    with pytest.raises(ProblemError, match="as many files wait"):
+        kept.keep("c", io.BytesIO(b"x"), "x.csv")
+    for path in (*tmp_path.glob("*/*"), *tmp_path.glob("*")):
+        os.utime(path, (time.time() - 4000,) * 2)
+    kept.keep("c", io.BytesIO(b"x"), "x.csv")
+    # What was kept long enough is gone.
+    assert [path.parent.name for path in tmp_path.glob("*/*.csv")] == ["c"]
 
 
 def test_signing_out_drops_the_files(service, campaign):

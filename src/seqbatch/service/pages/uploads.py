@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -75,6 +76,12 @@ class Uploads:
     def keep(self, key: str, file: BinaryIO, name: str) -> Kept:
         """Keep a file for a session; the oldest of its others make room."""
         self.forget()
+        if sum(map(_size, self._folder.glob("*/*"))) > self._settings.upload_bytes:
+            raise ProblemError(
+                429, "busy",
+                "as many files wait for their confirmation as there is room for; try again later.",
+                headers={"Retry-After": "60"},
+            )  # fmt: skip
         own = self._folder / key
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
         kind, hashed = _format(name), hashlib.sha256()
@@ -115,6 +122,10 @@ class Uploads:
         for path in self._folder.glob("*/*"):
             if _age(path) >= self._settings.upload_seconds:
                 path.unlink(missing_ok=True)
+        for own in self._folder.glob("*"):
+            if _age(own) >= self._settings.upload_seconds:
+                with suppress(OSError):
+                    own.rmdir()
 
     def _make_room(self, own: Path, newest: str) -> None:
         told = sorted(own.glob("*.json"), key=_age)
@@ -172,6 +183,14 @@ def _format(name: str) -> str:
             "sheet as CSV first; unpack a compressed file.",
         )  # fmt: skip
     return found
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file that was sent; what is noted beside it does not count."""
+    try:
+        return 0 if path.suffix == ".json" else path.stat().st_size
+    except FileNotFoundError:  # dropped by another call
+        return 0
 
 
 def _age(path: Path) -> float:

@@ -1,0 +1,121 @@
+"""Campaigns of every kind have their pages, and what can be done with each of them."""
+
+import re
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import StoreError
+from tests.campaign.test_replanning import adaptive, wave
+from tests.campaign.warehouses import ELSEWHERE
+from tests.service.pages.visiting import Visit
+from tests.service.running import running
+
+PAGES = ("", "/findings", "/report", "/protocol", "/history", "/units", "/outcomes", "/close",
+         "/files", "/change")  # fmt: skip
+UNITS = pl.DataFrame({"unit": [f"u{number}" for number in range(40)], "age": range(40)})
+RULED = {"control": "none", "randomised": 0.5, "grid": {"sizes": [40, 40]}}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("kinds") / "campaigns.db") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def visit(service):
+    made = Visit(service)
+    yield made
+    made.close()
+
+
+def looked_at(visit, campaign):
+    """Open every page of a campaign; return what they show."""
+    texts = {}
+    for page in PAGES:
+        answer = visit.get(f"/campaigns/{campaign.name}{page}")
+        assert answer.status_code == 200, (page, answer.text)
+        texts[page] = answer.text
+    return texts
+
+
+def sent(visit, campaign, step, **fields):
+    page = f"/campaigns/{campaign.name}"
+    answer = visit.fill(f"{page}/change", f"{page}/{step}", fields)
+    assert answer.status_code == 303, answer.text
+    return visit.get(answer.headers["location"]).text
+
+
+def test_waves_that_the_calendar_ends(service, visit):
+    made = service.campaign(name="calendar", grid={"calendar": True, "waves": 2, "units": 80})
+    assert "Give the units of wave 1 their actions." in looked_at(visit, made)[""]
+    made.assign(UNITS)
+    texts = looked_at(visit, made)
+    assert "If it holds more units than fit" not in texts["/units"]
+    made.record(UNITS.select("unit", visit=pl.col("age") % 2))
+    made.close()
+    assert "Give the units of wave 2 their actions." in looked_at(visit, made)[""]
+
+
+def test_units_without_a_row_count_as_declared(service, visit):
+    reward = {"column": "visit", "unit": "EUR", "absent": 0}
+    made = service.campaign(name="absent", reward=reward, grid={"sizes": [40, 40]})
+    made.assign(UNITS)
+    made.record(UNITS.select("unit", visit=pl.lit(1.5)).head(10))
+    page = looked_at(visit, made)["/close"]
+    assert "30 units without an outcome will count as 0 EUR, as declared." in page
+    made.close()
+    assert "30 counted as absent" in looked_at(visit, made)[""]
+
+
+def test_rows_that_are_kept_elsewhere(service, visit):
+    made = service.campaign(**{**ELSEWHERE, "name": "afar"})
+    answers = [visit.get(f"/campaigns/afar{page}") for page in PAGES]
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    page = answers[0].text
+    assert "Its rows are kept elsewhere" in page
+    assert not re.search('href="/campaigns/afar/(units|outcomes|close)"', page)
+    assert "Its rows are kept elsewhere" in visit.get("/").text
+    assert len(made.events()) == 1
+
+
+def test_a_rule_that_says_stop(service, visit):
+    made = service.campaign(name="ruled", **RULED, stopping={"rule": "obrien-fleming"})
+    given = pl.from_arrow(made.assign(UNITS).table)
+    better = (given["action"] == "mail").cast(pl.Int64)
+    made.record(given.select("unit").with_columns(visit=better))
+    assert "takes a look, which is recorded" in looked_at(visit, made)["/close"]
+    made.close()
+    texts = looked_at(visit, made)
+    assert "rule says stop" in texts[""]
+    assert "Go on against the rule" in texts["/change"]
+    assert "the campaign goes on" in sent(visit, made, "continue", reason="to be sure")
+    assert made.events()[-1].why == "to be sure"
+    assert made.situation().stop == ""
+
+
+def test_sizes_that_are_proposed_are_adopted(service, visit):
+    made = adaptive(service.store)
+    wave(made)
+    proposed = made.replan().sizes
+    assert "Adopt the proposed sizes" in looked_at(visit, made)["/change"]
+    assert "the proposed sizes were adopted" in sent(visit, made, "adopt")
+    assert made.situation().sizes[1:] == proposed
+    assert made.events()[-1].who == "admin"
+
+
+def test_a_campaign_that_is_damaged_does_not_hide_the_others(service, visit, monkeypatch):
+    service.campaign(name="sound")
+    read = Campaign.situation
+
+    def broken(self):
+        if self.name == "sound":
+            raise StoreError(f"{service.store.label}: campaign sound is damaged")
+        return read(self)
+
+    monkeypatch.setattr(Campaign, "situation", broken)
+    page = visit.get("/").text
+    assert "the store: campaign sound is damaged" in page
+    assert str(service.store.label) not in page
