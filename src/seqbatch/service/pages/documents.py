@@ -27,10 +27,13 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
     """The report as a page of the dashboard."""
     state = request.app.state
     now = await standing(request, name)
+
+    def written() -> list[dict[str, object]]:
+        return drawn(report_document(material(state.memory, state.store, now)))
+
     try:
-        made = await bounded(
-            request, lambda: drawn(report_document(material(state.memory, state.store, now)))
-        )
+        key = ("report", name, now.hash)
+        made = await bounded(request, lambda: state.memory.get(key, written))
     except CampaignStateError as error:
         said = problem_of(error, state.store.label).detail
         return page(request, "unknown.html", name=name, now=now, said=said)
