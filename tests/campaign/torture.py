@@ -15,9 +15,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.service.page import PAGE, section
 from hypothesis import HealthCheck, given, settings
 
-from benchmarks.service.page import PAGE, section
 from seqbatch import __version__
 from tests.campaign import torture_postgres
 from tests.campaign.crashing import FAULTS, Nursery, order
