@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("core", "policies", "allocation", "simulation", "planning", "inference", "campaign")
+PARTS = (
+    "core", "policies", "allocation", "simulation", "planning", "inference", "campaign", "service",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
