@@ -6,12 +6,11 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import polars as pl
 import pytest
-from benchmarks.service.servers import serve
+from benchmarks.service.servers import serve, sockets
 
 import seqbatch
 from seqbatch.campaign import Campaign
@@ -50,12 +49,7 @@ class Pair:
         return made
 
     def sockets(self):
-        return [_sockets(worker) for worker in sorted(self.served.workers())]
-
-
-def _sockets(process):
-    files = list(Path(f"/proc/{process}/fd").iterdir())
-    return sum(str(file.readlink()).startswith("socket:") for file in files if file.is_symlink())
+        return [sockets(worker) for worker in sorted(self.served.workers())]
 
 
 @pytest.fixture(scope="module")
