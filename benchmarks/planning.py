@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from benchmarks import detection, real_data
 from benchmarks.progress import paragraph, say
 from benchmarks.worlds import COORDINATES, world
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.planning import Plan, plan
+from seqbatch.planning import Plan, Sample, plan
 from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 
@@ -83,7 +84,24 @@ def agreement() -> list[str]:
             cells.append(f"{mean:.0f} ± {error:.0f} ({mean / made.row.regret - 1:+.0%})")
         lines.append(f"| {' | '.join(cells)} |")
         say(lines[-1])
-    return lines
+    return [*lines, "", *few_kinds()]
+
+
+def few_kinds() -> list[str]:
+    """Return a paragraph on units of few kinds, where the prediction for normal ones fails."""
+    asked = SETTINGS[-1]
+    rest = {"effect_spread": 1, "max_batches": asked["batches"]}
+    grid = plan(**asked, **rest).grid
+    kinds = Sample(np.array([*product([-1.0, 1.0], repeat=asked["features"])] * 50))
+    told = plan(**{**asked, "features": kinds}, **rest)
+    regret, error = told.request.judged(grid.sizes).total(grid.sizes)
+    return paragraph(
+        "Where few yes-or-no features describe units, there are few kinds of them, and pure "
+        "exploitation may never try the best action again for one of the kinds: the column "
+        "*binary* of the last row. A sample tells the plan: with such units it predicts "
+        f"{regret:.0f} ± {error:.0f} for the same batches, and finds others that lose "
+        f"{told.row.regret:.0f} ± {told.row.error:.0f}."
+    )
 
 
 def conducts() -> list[str]:

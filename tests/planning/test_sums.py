@@ -8,6 +8,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.running import Batch
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import UniformRandom
@@ -39,7 +40,8 @@ def test_rows_of_the_block_model_by_action():
     estimate = np.array([[0.1, 0.4, 0.0, 0.0, 0.2], [0.0, -0.2, 0.3, 0.0, 0.0]])
     every = np.broadcast_to(estimate, (TRIALS, 2, 5))
     trials = BlockEnsemble(every, np.ones(TRIALS), Draws(SeedSequence(1)), points=12)
-    factors = trials._factors(1, 12, trials._choose(1, every, 12))
+    batch = Batch(number=1, size=12, blind=0.0, own=12, later=0)
+    factors = trials._chosen_factors(batch, trials._choose(1, every, 12))
     z = np.random.default_rng(2).standard_normal((TRIALS, 12, 4))
     rows = np.concatenate([np.ones((TRIALS, 12, 1)), z], axis=2)
     first = (rows @ estimate[0] >= rows @ estimate[1])[..., None]

@@ -59,8 +59,10 @@ def complete_roots(
             _draw(cross[trial, a], below[trial, a], diagonal[trial, a], kept, columns, made)
             # Q (C - Q'X) + X for the draws X: their part along Q is replaced by the root's.
             for i in range(p):
+                # Beyond its diagonal the draws' row is zero.
+                filled = size + min(i + 1, columns)
                 for q in range(size - 1):
-                    for j in range(size + columns):
+                    for j in range(filled):
                         along[q, j] -= axes[i, q] * made[1 + i, j]
             for i in range(p):
                 for q in range(size - 1):

@@ -6,9 +6,6 @@ from numba import njit
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
-#: With more actions than these a sum over each one's points goes through them one by one.
-FEW = 6
-
 
 @njit(**OPTIONS)
 def choose_points(
@@ -44,7 +41,6 @@ def choose_points(
     highest, got, top = np.empty(number), np.empty(number), np.empty(number)
     chosen = np.empty(number, dtype=np.int64)
     rows = np.empty((size, number))
-    gram[:] = 0.0
     for trial in range(trials):
         # Scores are differences from the first action's, which therefore is 0.
         highest[:], got[:], top[:], chosen[:] = 0.0, 0.0, 0.0, 0
@@ -66,13 +62,7 @@ def choose_points(
         regret[trial] = _dot(top, got, number) / number
         best[trial] = right / number
         # All points measure the loss; a batch of fewer units must not learn from more of them.
-        if actions > FEW:
-            _scattered(points[trial], chosen, used, gram[trial])
-        else:
-            for a in range(actions):
-                _masked(points[trial], chosen, a, used, rows, gram[trial, a])
-        for a in range(actions):
-            count[trial, a] = int(gram[trial, a, 0, 0])
+        _added_up(points[trial], chosen[:used], rows, gram[trial], count[trial])
 
 
 @njit(**OPTIONS)
@@ -86,37 +76,27 @@ def _line(slopes: Floats, points: Floats, value: Floats) -> None:
 
 
 @njit(**OPTIONS)
-def _masked(
-    points: Floats, chosen: Integers, action: int, used: int, rows: Floats, gram: Floats
+def _added_up(
+    points: Floats, chosen: Integers, rows: Floats, gram: Floats, count: Integers
 ) -> None:
-    """Add up the squares and products of the points that chose an action."""
-    size = len(rows)
-    for i in range(used):
-        rows[0, i] = 1.0 if chosen[i] == action else 0.0
-    for j in range(1, size):
-        for i in range(used):
-            rows[j, i] = rows[0, i] * points[j - 1, i]
-    for j in range(size):
-        for k in range(j + 1):
-            gram[j, k] = gram[k, j] = _dot(rows[j], rows[k], used)
-
-
-@njit(**OPTIONS)
-def _scattered(points: Floats, chosen: Integers, used: int, gram: Floats) -> None:
-    """Add each point's squares and products to those of the action that it chose."""
-    size = gram.shape[1]
-    row = np.ones(size)
-    for i in range(used):
-        for j in range(1, size):
-            row[j] = points[j - 1, i]
-        target = gram[chosen[i]]
-        for j in range(size):
+    """Fill in how many points chose each action, and the sums of their squares and products."""
+    count[:] = 0
+    for action in chosen:
+        count[action] += 1
+    # The points of one action side by side, each at its action's next place.
+    place = np.zeros(len(count), dtype=np.int64)
+    for a in range(1, len(count)):
+        place[a] = place[a - 1] + count[a - 1]
+    for i in range(len(chosen)):
+        rows[0, place[chosen[i]]] = 1.0
+        for j in range(1, len(rows)):
+            rows[j, place[chosen[i]]] = points[j - 1, i]
+        place[chosen[i]] += 1
+    for a in range(len(count)):
+        mine = rows[:, place[a] - count[a] : place[a]]
+        for j in range(len(rows)):
             for k in range(j + 1):
-                target[j, k] += row[j] * row[k]
-    for a in range(len(gram)):
-        for j in range(size):
-            for k in range(j):
-                gram[a, k, j] = gram[a, j, k]
+                gram[a, j, k] = gram[a, k, j] = _dot(mine[j], mine[k], count[a])
 
 
 @njit(**OPTIONS)

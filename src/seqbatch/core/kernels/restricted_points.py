@@ -5,7 +5,7 @@ from numba import njit
 
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
-from seqbatch.core.kernels.points import _line, _scattered
+from seqbatch.core.kernels.points import _added_up, _line
 
 #: The score of an action that a point may not get.
 NEVER = -1e300
@@ -54,7 +54,7 @@ def choose_restricted_points(
     true, score = np.empty((actions, number)), np.empty((actions, number))
     right = np.empty(number, dtype=np.int64)
     chosen = np.empty(number, dtype=np.int64)
-    gram[:] = 0.0
+    rows = np.empty((gram.shape[2], number))
     for trial in range(trials):
         _scores(truth[trial], points[trial], eligible[trial], true)
         assign_within(true, room, right)
@@ -74,9 +74,7 @@ def choose_restricted_points(
             for i in range(number):
                 lost += true[right[i], i] - true[chosen[i], i]
                 hits += right[i] == chosen[i]
-            _scattered(points[trial], chosen, used, gram[trial])
-            for a in range(actions):
-                count[trial, a] = int(gram[trial, a, 0, 0])
+            _added_up(points[trial], chosen[:used], rows, gram[trial], count[trial])
         regret[trial], best[trial] = lost / number, hits / number
 
 
