@@ -77,23 +77,23 @@ def run(folder: Path, units: int) -> Campaign:
     return campaign
 
 
-def by_hand(lake: Path) -> duckdb.DuckDBPyRelation:
+def by_hand(lake: Path) -> list[Any]:
     """Return what every action brought in the last wave, by the files alone."""
-    return duckdb.sql(f"""
+    return duckdb.execute(f"""
         SELECT d.action, count(*) AS units, round(avg(o.value), 2) AS spent
         FROM '{lake}/1-autumn/decisions/*.parquet' AS d
         JOIN '{lake}/1-autumn/outcomes/*.parquet' AS o USING (number)
         JOIN '{lake}/1-autumn/units/*.parquet' AS u USING (number)
         WHERE o.verdict = 0 AND u.customer LIKE '{WAVES}-%'
         GROUP BY d.action ORDER BY d.action
-    """)
+    """).fetchall()
 
 
 def main(folder: Path, units: int) -> None:
     """Run the campaign, and say what became of it."""
     campaign = run(folder, units)
     print(campaign.status())
-    for action, count, mean in by_hand(folder / "lake").fetchall():
+    for action, count, mean in by_hand(folder / "lake"):
         print(f"{ACTIONS[action]}: {count:,} customers of the last wave, {mean} spent by each")
     found = campaign.verify()
     print(f"Verified {found.units:,} decisions: {'sound' if found.sound else found.findings[:3]}")
