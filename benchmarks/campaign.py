@@ -88,7 +88,7 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     from seqbatch.campaign import Campaign
     from seqbatch.campaign.deciding import learning
     from seqbatch.campaign.record.outcomes import Ledger
-    from seqbatch.campaign.steps import assigning
+    from seqbatch.campaign.steps import answering
     from seqbatch.campaign.tables.encoder import Encoder
     from seqbatch.campaign.tables.reading import Source
     from seqbatch.storage import open_store
@@ -97,13 +97,21 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     shares = Shares()
     shares.wrap(Source, "reading", "parsing")
     shares.wrap(Encoder, "prepared", "parsing")
-    shares.wrap(assigning, "draws", "drawing")
-    shares.wrap(assigning, "decide", "scoring")
+    shares.wrap(answering, "draws", "drawing")
+    shares.wrap(answering, "decide", "scoring")
     shares.wrap(learning, "_learned", "scoring")
-    for name in ("numbers", "outcomes", "claim", "add_units", "add_outcomes", "add_state"):
+    for name in (
+        "numbers",
+        "outcomes",
+        "claim",
+        "kept",
+        "add_units",
+        "add_outcomes",
+        "index_outcomes",
+        "add_state",
+    ):
         shares.wrap(View, name, "storage")
     shares.wrap(default.DefaultDialect, "do_commit", "storage")
-    shares.wrap(assigning, "pack", "storage")
     shares.wrap(Ledger, "of", "storage")
     store = open_store(url)
     campaign = Campaign.create(SPEC, store=store)

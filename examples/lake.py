@@ -77,7 +77,7 @@ def run(folder: Path, units: int) -> Campaign:
     return campaign
 
 
-def by_hand(lake: Path) -> list[tuple[int, int, float]]:
+def by_hand(lake: Path) -> list[Any]:
     """Return what every action brought in the last wave, by the files alone."""
     return duckdb.execute(f"""
         SELECT d.action, count(*) AS units, round(avg(o.value), 2) AS spent

@@ -11,9 +11,7 @@ def test_the_example_runs_and_the_files_tell_the_same(tmp_path, capsys):
     campaign = example["run"](tmp_path, 300)
     assert campaign.situation().spec.draws == "md5"
     assert campaign.situation().spec.sums == "exact"
-    counted = {
-        action: count for action, count, _ in example["by_hand"](tmp_path / "lake").fetchall()
-    }
+    counted = {action: count for action, count, _ in example["by_hand"](tmp_path / "lake")}
     rows = [row for row in campaign.status().actions if row.wave == 3]
     names = example["ACTIONS"]
     assert {names.index(row.action): row.units for row in rows} == counted

@@ -253,22 +253,22 @@ def test_threads_change_nothing(threads, tmp_path):
 
 
 def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
-    from seqbatch.campaign.steps import assigning
+    from seqbatch.campaign.steps import answering
 
     threads(3)
     store = open_store(f"lake:{tmp_path / 'lake'}")
-    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), assigning.decide
+    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), answering.decide
 
     def failing(now, policy, state, given, drawn):
         if given["id"][0].as_py() == "001024":
             raise RuntimeError("a piece that cannot be decided on")
         return decide(now, policy, state, given, drawn)
 
-    monkeypatch.setattr(assigning, "decide", failing)
+    monkeypatch.setattr(answering, "decide", failing)
     with pytest.raises(RuntimeError, match="cannot be decided on"):
         campaign.assign(units(1_500))
     assert files(tmp_path / "lake") == []
-    monkeypatch.setattr(assigning, "decide", decide)
+    monkeypatch.setattr(answering, "decide", decide)
     assert campaign.assign(units(1_500)).assigned == 1_500
     assert campaign.verify().sound
     store.close()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial as partial_call
 from pathlib import Path
@@ -12,16 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.deciding.balanced import Balanced, Together
-from seqbatch.campaign.deciding.decisions import decide
-from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
-from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.events import Logbook, current
 from seqbatch.campaign.record.frozen_state import frozen_state
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Change, Store, UnitChunk
+from seqbatch.campaign.record.store import Change, Store
+from seqbatch.campaign.steps.answering import Answered, Claimed, Deciding
 from seqbatch.campaign.steps.drawing import Drawing
 from seqbatch.campaign.tables.ahead import over
-from seqbatch.campaign.tables.assignments import Decided, assignments, joined, no_assignments
+from seqbatch.campaign.tables.assignments import no_assignments
 from seqbatch.campaign.tables.columns import decoded
 from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, has_ending, source
@@ -29,15 +28,6 @@ from seqbatch.campaign.tables.units import Piece, Units, read_units
 from seqbatch.campaign.tables.writing import Writer, require_table
 from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
-
-#: The decisions of no units.
-NOBODY = Decided(
-    actions=np.zeros(0, dtype=np.int64),
-    scores=np.zeros(0),
-    probabilities=np.zeros((0, 0)),
-    randomised=np.zeros(0, dtype=np.bool_),
-    groups=np.zeros(0, dtype=np.int64),
-)
 
 
 @dataclass(frozen=True)
@@ -91,43 +81,6 @@ class Assigned:
     drawn_from: int | None = None
     earlier: int = 0
     limits: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class _Claimed:
-    """A piece of the file, and what is to be done with its units.
-
-    Parameters
-    ----------
-    units, given
-        The piece.
-    old, earlier
-        Rows that were assigned before, and the waves and decisions of then.
-    fresh, state
-        Rows that are to be decided on, and what the policy knows.
-    chunk, first
-        The numbers of their chunk and of the first of them.
-    """
-
-    units: pa.Array
-    given: pa.Table
-    old: Places
-    earlier: tuple[Integers, Decided] | None
-    fresh: Places
-    state: Any
-    chunk: int
-    first: int
-
-
-@dataclass(frozen=True)
-class _Answered:
-    """What became of a piece: its rows, the answers, and what is new among them."""
-
-    rows: int
-    table: pa.Table | None
-    chunk: UnitChunk | None
-    decided: Decided
-    clipped: dict[str, int]
 
 
 @dataclass
@@ -191,16 +144,19 @@ class Assigning:
         tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
             out.write(tables[0])
-        for answered in over(self._answered, self._claimed((self._drawing or checked).pieces())):
-            start += answered.rows
-            report(start)
-            self._keep(answered)
-            if answered.table is None:
-                continue
-            if out is None:
-                tables.append(answered.table)
-            else:
-                out.write(answered.table)
+        deciding = Deciding(self.change, self.now, self._policy, self._together)
+        claimed = self._claimed((self._drawing or checked).pieces())
+        with closing(over(deciding.answered, claimed)) as pieces:
+            for answered in pieces:
+                start += answered.rows
+                report(start)
+                self._keep(answered)
+                if answered.table is None:
+                    continue
+                if out is None:
+                    tables.append(answered.table)
+                else:
+                    out.write(answered.table)
         self._refuse_overflow()
         if rest is not None and self._over:
             self._spill(source, rest)
@@ -238,7 +194,7 @@ class Assigning:
             return self._over
         return self._drawing.fresh - self._drawing.drawn
 
-    def _claimed(self, pieces: Iterable[Piece]) -> Iterator[_Claimed]:
+    def _claimed(self, pieces: Iterable[Piece]) -> Iterator[Claimed]:
         """Yield the pieces of the file, with numbers for the units that are to be decided on."""
         read = 0
         for units, given in pieces:
@@ -253,7 +209,7 @@ class Assigning:
             # The database is asked here, by one thread.
             earlier = self._stored.decided(numbers[old]) if len(old) else None
             state = self._known() if len(fresh) else None
-            yield _Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
+            yield Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
             self._chunk += bool(len(fresh))
             self._number += len(fresh)
             self._new += len(fresh)
@@ -286,32 +242,6 @@ class Assigning:
             )
         return numbers, fresh
 
-    def _answered(self, piece: _Claimed) -> _Answered:
-        """Decide where nothing was decided yet, keep that, and make the answers; by any thread."""
-        pieces, waves, rows = [NOBODY], [piece.old[:0]], [piece.old[:0]]
-        chunk, clipped = None, dict[str, int]()
-        if piece.earlier is not None:
-            when, decided = piece.earlier
-            pieces, waves, rows = [decided], [when], [piece.old]
-        if len(piece.fresh):
-            chunk, decided, clipped = self._decide(piece)
-            pieces.append(decided)
-            waves.append(np.full(len(piece.fresh), self.now.wave))
-            rows.append(piece.fresh)
-        fits = np.concatenate(rows)
-        if not len(fits):
-            return _Answered(len(piece.units), None, None, NOBODY, {})
-        back = np.argsort(fits, kind="stable")
-        answer = joined([each for each in pieces if len(each.actions)]).take(back)
-        units = piece.units if len(fits) == len(piece.units) else piece.units.take(fits[back])
-        names = [action.name for action in self.now.actions]
-        table = assignments(
-            self.now.spec.unit, units, np.concatenate(waves)[back], answer, names,
-            masked=self.now.masked,
-        )  # fmt: skip
-        new = NOBODY if chunk is None else decided
-        return _Answered(len(piece.units), table, chunk, new, clipped)
-
     def _known(self) -> Any:
         """Return what the policy knows; it is read once, and only where somebody is new."""
         self.now.require_no_stop()
@@ -331,32 +261,7 @@ class Assigning:
                 event.add(units.take(fresh), given.take(fresh), self._known())
         self._together = event.decided() if len(event) else None
 
-    def _decide(self, piece: _Claimed) -> tuple[UnitChunk, Decided, dict[str, int]]:
-        """Decide for the new units of a piece, and keep what is to be kept of them."""
-        units, given, spec = piece.units, piece.given, self.now.spec
-        if len(piece.fresh) < len(units):
-            units, given = units.take(piece.fresh), given.take(piece.fresh)
-        if self._together is None:
-            drawn = draws(spec.seed, spec.name, units, by=spec.draws, lots=False)
-            decided = decide(self.now, self._policy, piece.state, given, drawn)
-        else:
-            start = piece.first - self.now.assigned
-            decided = self._together.decided.take(np.arange(start, start + len(units)))
-        place: dict[str, Any] = {
-            "event": self.now.sequence + 1, "chunk": piece.chunk, "first": piece.first,
-        }  # fmt: skip
-        chunk = UnitChunk(
-            **place,
-            wave=self.now.wave,
-            count=len(units),
-            given=self.change.kept(given, kind="units", **place),
-            decided=self.change.kept(decided.table(), kind="decisions", **place),
-            hash="",
-        )
-        clipped = self.now.encoder(wave=self.now.wave).clipped(given)
-        return sealed(self.change.name, chunk), decided, clipped
-
-    def _keep(self, answered: _Answered) -> None:
+    def _keep(self, answered: Answered) -> None:
         """Add what was decided, in the order of the file."""
         if answered.chunk is None:
             return

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,17 +14,18 @@ from seqbatch.campaign.deciding import judging
 from seqbatch.campaign.deciding.judging import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, current, sealed
-from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
+from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
+from seqbatch.campaign.steps.kept_rows import KeptRows
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, no_such_column, source
 from seqbatch.campaign.tables.unclear import UnclearDots
-from seqbatch.core.arrays import Integers, Places
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 NOTHING = "nothing was recorded"
@@ -72,43 +74,6 @@ class Recorded:
     advice: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """The rows of a piece that are to be kept: all but the duplicates."""
-
-    judged: Judged
-    kept: Places
-    lines: Integers
-    chunk: int
-
-    def table(self) -> pa.Table:
-        """Return the rows as they are kept."""
-        judged, kept = self.judged, self.kept
-        whole = len(kept) == len(self.lines)
-        columns: dict[str, Any] = {
-            "line": self.lines[kept],
-            "unit": judged.units if whole else judged.units.take(kept),
-            "number": judged.numbers[kept],
-            "value": judged.values[kept],
-            "version": judged.versions[kept].astype(np.int32),
-            "verdict": judged.verdicts[kept].astype(np.int8),
-            "reason": self._reasons(),
-        }
-        for place in range(judged.cells.shape[1] - 1):
-            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
-        if judged.ids is not None:
-            columns["outcome"] = [judged.ids[row] for row in kept]
-        return pa.table(columns)
-
-    def _reasons(self) -> pa.Array:
-        said = self.judged.reasons
-        if not said:
-            places = np.zeros(len(self.kept), dtype=np.int32)
-            return pa.DictionaryArray.from_arrays(places, pa.array([""]))
-        reasons = [said.get(row, "") for row in self.kept.tolist()]
-        return pa.array(reasons, type=pa.string()).dictionary_encode()
-
-
 class Recording:
     """One call of record within its transaction."""
 
@@ -139,10 +104,11 @@ class Recording:
         # Rows are read, and kept, by any thread; between that they are judged one after another.
         read = over(self._readable, self._pieces(source, columns, unclear))
         judged = (self._judged(piece, found, source.place) for piece, found in read)
-        for made, chunk in over(self._kept, judged):
-            self._add(chunk)
-            row += made
-            report(row)
+        with closing(read), closing(over(self._kept, judged)) as kept:
+            for made, chunk in kept:
+                self._add(chunk)
+                row += made
+                report(row)
         source.require_unchanged()
         self._refuse_unclear(source, unclear)
         if source.ragged:
@@ -201,7 +167,7 @@ class Recording:
     def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
         return piece, judging.readable(self._now.spec, piece[0])
 
-    def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> _Kept:
+    def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> KeptRows:
         """Judge the rows of a piece, and count them; return those that are to be kept."""
         batch, lines = piece
         self._judge(judged, batch, lines, place)
@@ -216,7 +182,7 @@ class Recording:
         self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
         self._misspelled.look(self._now.spec, batch, judged)
         kept = np.flatnonzero(verdicts != SAME)
-        made = _Kept(judged, kept, lines, self._chunk)
+        made = KeptRows(judged, kept, lines, self._chunk)
         if len(kept):
             self._chunk += 1
             self._index(made)
@@ -260,7 +226,7 @@ class Recording:
         numbers = np.array([owners[key] for key in new], dtype=np.int64)
         self._change.add_owners(new, numbers)
 
-    def _index(self, made: _Kept) -> None:
+    def _index(self, made: KeptRows) -> None:
         """Index the rows that count, and note why others are held."""
         judged, verdicts = made.judged, made.judged.verdicts[made.kept]
         taken = made.kept[verdicts == TAKEN]
@@ -276,7 +242,7 @@ class Recording:
             unit, reason = judged.units[row].as_py(), judged.reasons.get(row, "")
             self._held.append((int(made.lines[row]), unit, VERDICTS[verdicts[place]], reason))
 
-    def _kept(self, made: _Kept) -> tuple[int, OutcomeChunk | None]:
+    def _kept(self, made: KeptRows) -> tuple[int, OutcomeChunk | None]:
         """Keep the rows of a piece; return how many were read, and the chunk."""
         chunk = self._chunk_of(made.table(), made.chunk) if len(made.kept) else None
         return len(made.lines), chunk

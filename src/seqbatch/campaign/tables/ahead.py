@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -17,12 +17,12 @@ def workers() -> int:
     return min(cores, int(said)) if said.isdigit() and int(said) else cores
 
 
-def over(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def over(function: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, None]:
     """Yield what a function makes of items, in their order, a few of them ahead.
 
     Items are asked for by the caller's own thread. The function must be pure, or write to nothing
-    that another call of it reads. Where the caller stops, or a call fails, those that were begun
-    are waited for: nothing goes on behind its back.
+    that another call of it reads. Where a call fails, or the generator is closed, those that were
+    begun are waited for: nothing goes on behind the caller's back.
 
     >>> list(over(abs, [-3, 2, -1]))
     [3, 2, 1]

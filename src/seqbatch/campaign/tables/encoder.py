@@ -176,17 +176,31 @@ class Encoder:
         """
         # What is too large to be a number is too large.
         with np.errstate(over="ignore", invalid="ignore"):
+            if self._all_fit(given):
+                return
             sizes = {name: part.sizes(given.column(name)) for name, part in self.parts.items()}
             crossed = {
                 f"{one}*{two}": sizes[one] * sizes[two] for one, two in self.features.interactions
             }
-            trait = max((abs(value) for own in self.actions for value in own.values()), default=0.0)
             for name, size in (sizes | crossed).items():
-                most = size * max(trait, 1.0)
+                most = size * max(self._trait, 1.0)
                 wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
                 rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
                 reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
                 problems.add(start, name, reasons)
+
+    @property
+    def _trait(self) -> float:
+        """The largest size of an action's own feature."""
+        return max((abs(value) for own in self.actions for value in own.values()), default=0.0)
+
+    def _all_fit(self, given: pa.Table) -> bool:
+        """Say whether no number can be too large, by the largest one of each column."""
+        most = {name: part.largest(given.column(name)) for name, part in self.parts.items()}
+        crossed = [most[one] * most[two] for one, two in self.features.interactions]
+        return all(
+            size * max(self._trait, 1.0) < LARGEST_ENCODED for size in (*most.values(), *crossed)
+        )
 
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""

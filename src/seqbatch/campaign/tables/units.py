@@ -19,14 +19,14 @@ from seqbatch.campaign.design.limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
-from seqbatch.campaign.tables.ids import joined, parted, read_ids, with_nul
+from seqbatch.campaign.tables.ids import read_ids, with_nul
+from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
-from seqbatch.campaign.tables.texts import Texts, as_column, as_list, buffers
+from seqbatch.campaign.tables.texts import as_column
 from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
 from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import AnyArray
-from seqbatch.core.kernels.texts import hash_texts
 
 NOTHING = "nothing was assigned"
 #: What to do about numbers that can be read in two ways.
@@ -104,7 +104,11 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         if not problems.found and not source.ragged:
             problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
-        yield replace(units, warnings=similar_ids(units, alike))
+        warnings = similar_ids(units, alike)
+        # Not kept while units are assigned: a file may have very many.
+        prints.clear()
+        alike.clear()
+        yield replace(units, warnings=warnings)
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,8 @@ class _Reading:
         # A stream for each piece: the levels of its categories are its own.
         with pa.ipc.new_stream(sink, given.schema) as writer:
             writer.write_table(given)
-        alike = _prints(_plain(ids, encoder), self.key)
-        return _Checked(whole, sink.getvalue(), problems.found, _prints(ids, self.key), alike)
+        alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
+        return _Checked(whole, sink.getvalue(), problems.found, prints_of(ids, self.key), alike)
 
 
 def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -257,35 +261,6 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         raise source.invalid(sorted(found), NOTHING)
 
 
-def _prints(ids: pa.Array, key: AnyArray) -> AnyArray:
-    """Return a keyed hash of each id, good enough to find candidates by."""
-    data, places = buffers(ids)
-    made = np.empty((len(ids), 2), dtype=np.uint64)
-    hash_texts(data, places, key, made)
-    return np.ascontiguousarray(made[:, 0])
-
-
-def plain_forms(ids: Texts) -> pa.Array:
-    """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
-
-    >>> plain_forms(["007", "Ann ", "0"]).to_pylist()
-    ['7', 'ann', '']
-    """
-    text = as_column(ids)
-    if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
-        return pc.ascii_ltrim(pc.ascii_trim_whitespace(pc.ascii_lower(text)), characters="0")
-    text = pc.utf8_normalize(text, form="NFC")
-    return pc.utf8_ltrim(pc.utf8_trim_whitespace(pc.utf8_lower(text)), characters="0")
-
-
-def _plain(ids: pa.Array, encoder: Encoder) -> pa.Array:
-    """Return the plain forms of ids, column by column."""
-    if len(encoder.unit_columns) == 1:
-        return plain_forms(ids)
-    parts = parted(as_list(ids), len(encoder.unit_columns))
-    return pa.array(joined([plain_forms(part).to_pylist() for part in parts]), type=pa.string())
-
-
 def similar_ids(units: Units, alike: list[AnyArray]) -> tuple[str, ...]:
     """Return a warning where different ids of a file may be meant for the same unit."""
     every = np.concatenate(alike)
@@ -299,7 +274,7 @@ def similar_ids(units: Units, alike: list[AnyArray]) -> tuple[str, ...]:
     for ids, _ in units.pieces():
         rows = np.flatnonzero(suspects[start : start + len(ids)])
         chosen = ids.take(rows)
-        forms = _plain(chosen, units._encoder).to_pylist()
+        forms = plain_ids(chosen, len(units._encoder.unit_columns)).to_pylist()
         for each, plain in zip(chosen.to_pylist(), forms, strict=True):
             if first.setdefault(plain, each) != each:
                 pairs.append(f"{first[plain]!a} and {each!a}")

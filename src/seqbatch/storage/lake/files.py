@@ -234,6 +234,9 @@ def _make_folder(folder: Path) -> None:
 
 def _sync(path: Path) -> None:
     """Wait until a file, or what a folder says of its files, is on disk."""
+    if os.name == "nt" and path.is_dir():
+        # There a folder cannot be opened; renames are kept by the file system's own journal.
+        return
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

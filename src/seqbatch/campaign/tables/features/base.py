@@ -48,6 +48,10 @@ class Feature(ABC):
         """Return how large the largest number of each row is."""
         return np.ones(len(kept))
 
+    def largest(self, kept: Any) -> float:
+        """Return a size that no number of any row exceeds."""
+        return float(self.sizes(kept).max(initial=0.0))
+
     def clipped(self, kept: Any) -> int:  # noqa: ARG002
         """Return how many values are moved to a bound."""
         return 0

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seqbatch.campaign.design.features import NumberRules, NumericRules
 from seqbatch.campaign.design.number_format import NumberFormat
@@ -139,6 +140,12 @@ class NumericFeature(Feature):
     def sizes(self, kept: Any) -> Floats:
         """Return how large the number of each row is to the model."""
         return self.number.sizes(self.values(kept))
+
+    def largest(self, kept: Any) -> float:
+        """Return a size that no number of any row exceeds: scaling keeps the order of numbers."""
+        ends = pc.min_max(kept).as_py()
+        few = [np.nan, *(end for end in ends.values() if end is not None)]
+        return float(self.number.sizes(np.array(few)).max())
 
     def clipped(self, kept: Any) -> int:
         """Return how many values are moved to a bound."""
