@@ -69,11 +69,13 @@ def test_records_without_an_event_are_named_also_without_a_fold(path):
     "DELETE FROM folds", "UPDATE folds SET content = '{}'", "UPDATE folds SET event = 2",
     "UPDATE folds SET content = replace(content, '\"wave\":2', '\"wave\":1')",
 ])  # fmt: skip
-def test_a_fold_that_does_not_fit_is_made_anew(path, change):
+def test_a_fold_that_does_not_fit_is_made_anew(path, change, monkeypatch):
     store = open_store(path)
     before = Campaign(store, "spring").status()
     store.close()
     changed(path, change)
+    # As another process finds it, which remembers nothing.
+    monkeypatch.setattr("seqbatch.campaign.record.events._remembered", {})
     store = open_store(path)
     campaign = Campaign(store, "spring")
     assert campaign.status() == before
@@ -84,7 +86,7 @@ def test_a_fold_that_does_not_fit_is_made_anew(path, change):
     store.close()
 
 
-def test_the_fold_is_what_the_events_say(store):
+def test_the_fold_is_what_the_events_say(store, monkeypatch):
     campaign = small(store, floor=0.02)
     table = campaign.assign(units(300)).table
     rows = pl.from_arrow(table).select("id", y=pl.lit(1.0))
@@ -95,6 +97,8 @@ def test_the_fold_is_what_the_events_say(store):
     campaign.abort(reason="enough")
     with store.read("small") as reader:
         made = situation(reader.events())
+        assert current(reader) == made
+        monkeypatch.setattr("seqbatch.campaign.record.events._remembered", {})
         assert current(reader) == made
         assert Situation.of(json.loads(reader.fold().content)) == made
     assert (made.conflicts, made.aborted, made.retired) == (3, True, {1})

@@ -116,25 +116,31 @@ def test_a_signal_to_stop_under_load_loses_nothing(pair, tmp_path):
     campaign = Campaign.create(
         {**SPEC, "name": "autumn", "grid": {"sizes": [5_000, 9]}}, store=pair.store
     )
-    said, asked = {}, set()
+    said, asked, stopping = {}, set(), threading.Event()
 
     def ask(first):
         with seqbatch.Client(pair.address, pair.secret, retries=0) as client:
-            for n in range(first, 5_000, 6):
+            left = list(range(first, 5_000, 6))
+            while left:
+                n = left[0]
                 asked.add(n)
+                units = [{"unit": f"u{n}", "age": n % 80}]
                 try:
-                    found = client.campaign("autumn").assign(
-                        [{"unit": f"u{n}", "age": n % 80}], key=f"k{n}"
-                    )
+                    found = client.campaign("autumn").assign(units, key=f"k{n}")
                 except httpx.TransportError:
-                    return
+                    if stopping.is_set():
+                        return
+                    continue
                 said[n] = (found.event, found.table["action"][0].as_py())
+                left.pop(0)
 
     threads = [threading.Thread(target=ask, args=(first,)) for first in range(6)]
     for thread in threads:
         thread.start()
     while len(said) < 60:
+        assert all(thread.is_alive() for thread in threads)
         time.sleep(0.01)
+    stopping.set()
     assert pair.served.end() == 0
     for thread in threads:
         thread.join(timeout=60)

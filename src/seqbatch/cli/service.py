@@ -60,6 +60,8 @@ def serve(
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=60,
+                # A worker that is slow because the machine is busy is not dead.
+                timeout_worker_healthcheck=30,
                 log_level="warning",
             )
 
