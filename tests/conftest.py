@@ -67,8 +67,8 @@ def postgres_url(postgres):
 
 #: Modules whose tests run on a lake too: what others ask of a store, these ask as well.
 ON_A_LAKE = {
-    "test_absence", "test_amending", "test_deleting", "test_history", "test_races",
-    "test_recording", "test_stores", "test_together",
+    "test_amending", "test_deleting", "test_races", "test_recording", "test_stores",
+    "test_together",
 }  # fmt: skip
 
 

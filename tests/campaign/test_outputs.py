@@ -103,7 +103,7 @@ def test_a_disk_that_takes_no_more(campaign, tmp_path, ending):
     units(300).write_csv("units.csv")
 
     def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
 
     process = command("assign", "spring", "units.csv", "--out", f"a.{ending}", preexec_fn=limited)
     shown, said = process.communicate(timeout=60)

@@ -38,6 +38,8 @@ def run(kills):
             while killed < kills / len(CALLS):
                 result = attempt("killed at any moment", call, die_after=draw.uniform(0, span))
                 killed += result["killed"]
+                if result["killed"] and killed % 50 == 0:
+                    print(f"lake, {call}: killed {killed:,} times so far", flush=True)
                 span *= 1.02 if result["killed"] else 0.96
             for step in LAKE_FAULTS:
                 for when in ("before", "after"):

@@ -106,6 +106,9 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
     assert any(each.event == event and problem in each.problem for each in named)
     with pytest.raises(StoreError, match=path.name):
         opened(lake).export(lake.parent / "out.parquet")
+    if kind == "units" and damage in ("truncated", "removed"):
+        with pytest.raises(StoreError, match=path.name):
+            opened(lake).assign(units(10, start=110))
 
 
 def test_another_address_in_the_ledger_is_found(lake):

@@ -233,6 +233,8 @@ class PostgresBulk:
 
     def _claim_few(self, campaign: int, units: Sequence[str], first: int) -> bool:
         """Do the same in one step; the campaign is locked, so that nobody comes between."""
+        if len(set(units)) < len(units):
+            return False
         values = {
             "campaign": campaign, "first": first, "units": json.dumps(units, ensure_ascii=False),
         }  # fmt: skip
