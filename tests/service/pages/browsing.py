@@ -49,6 +49,7 @@ class Tab:
 
     def fits(self):
         """Nothing is wider than the window."""
+        self.page.wait_for_load_state()
         wide = self.page.evaluate("document.documentElement.scrollWidth")
         return wide <= self.page.viewport_size["width"]
 
