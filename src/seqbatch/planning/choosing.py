@@ -1,5 +1,6 @@
 """Which number of batches a plan takes, and why."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ WORTH = 0.01
 #: Where even fully online earns less than this share of the possible gain, more batches are not
 #: worth their trouble.
 LITTLE = 0.1
+#: Nor where its whole gain is less than this share of how far chance alone moves the total reward.
+UNSEEN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +52,15 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
             met=True,
         )
     gained = 1 - online.regret / request.possible
-    if gained < LITTLE:
+    noise = min(noise for _, noise in request.model.scenarios)
+    chance = noise * math.sqrt(request.limits.units)
+    if gained < LITTLE or gained * request.possible < UNSEEN * chance:
         return Choice(
             batches=len(rows[0].sizes),
             reason="Little can be learned in time: even fully online earns only "
             f"{percent(gained)} of what a perfect assignment would gain over a random one, "
-            f"{number(gained * request.possible, 3)} in all. The fewest batches do.",
+            f"{number(gained * request.possible, 3)} in all, where chance moves the total reward "
+            f"by {number(chance, 3)}. The fewest batches do.",
             met=True,
         )
     enough = 1 - request.within
