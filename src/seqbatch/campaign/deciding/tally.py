@@ -10,7 +10,8 @@ from seqbatch.campaign.deciding.metrics import MetricSums
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Reader
+from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.core.arrays import Integers
 
@@ -47,6 +48,10 @@ class Tally:
         }
 
 
+def _decided_of(chunk: UnitChunk) -> tuple[UnitChunk, Decided]:
+    return chunk, Decided.of(unpack(chunk.decided))
+
+
 def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
     actions, spec = len(now.actions), now.spec
@@ -57,8 +62,7 @@ def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
         metrics=MetricSums(spec.metrics, actions),
     )
     chunks = [extent.chunk for extent in reader.extents(wave=wave)]
-    for chunk in reader.unit_chunks(given=False, chunks=chunks):
-        decided = Decided.of(unpack(chunk.decided))
+    for chunk, decided in over(_decided_of, reader.unit_chunks(given=False, chunks=chunks)):
         here = known.within(chunk.first, chunk.first + chunk.count)
         rows = here.numbers - chunk.first
         seen = np.zeros(chunk.count, dtype=np.bool_)

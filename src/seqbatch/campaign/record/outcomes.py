@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import OutcomeChunk
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
@@ -39,8 +40,7 @@ class Ledger:
         """Gather the rows of recorded chunks that count, with this many parts of each."""
         none = np.zeros(0, dtype=np.int64)
         pieces = [(none, none, np.zeros(0), none, np.zeros((0, parts)))]
-        for chunk in chunks:
-            rows = counting(unpack(chunk.rows))
+        for chunk, rows in over(_counting_of, chunks):
             events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
             numbers, versions, values = (
                 rows[name].to_numpy() for name in ("number", "version", "value")
@@ -154,6 +154,10 @@ class Newest:
         """Return how many of these units have an outcome, and how many of those are absent."""
         versions = self.versions[low:high]
         return int((versions >= 0).sum()), int((versions == 0).sum())
+
+
+def _counting_of(chunk: OutcomeChunk) -> tuple[OutcomeChunk, pa.Table]:
+    return chunk, counting(unpack(chunk.rows))
 
 
 def counting(rows: pa.Table) -> pa.Table:
