@@ -284,8 +284,49 @@ def figures() -> dict[str, float]:
     return found
 
 
+PARTS = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+device, rows, found, begun = sys.argv[1], int(sys.argv[2]), {}, time.perf_counter()
+def lap(name):
+    global begun
+    now = time.perf_counter()
+    found[name], begun = now - begun, now
+import torch
+torch.zeros(1, device=device)
+lap("importing PyTorch and waking the device")
+import numba, polars
+from numpy.random import SeedSequence
+from seqbatch.lab import figure3
+from seqbatch.simulation.device import backend, pools
+from seqbatch.simulation.sweep import DeviceTrials
+lap("importing the rest")
+world = figure3.AvazuPool(rows, figure3.GENERATED, device)
+pools.device_pool(world.instance(SeedSequence(0)).environment, backend.backend(device))
+lap("drawing the pool")
+lines, horizons = tuple(figure3.Figure3().lines().items()), figure3.HORIZONS
+if rows < figure3.POOL:
+    horizons = figure3.QUICK_HORIZONS
+DeviceTrials(figure3.GENERATED, world, lines, horizons, range(50), 3, device, False)()
+lap("the trials")
+print(json.dumps(found))
+"""
+
+
+def parts() -> dict[str, float]:
+    """Return the seconds of Figure 3's parts, by the kernel, in a process of its own."""
+    from seqbatch.lab.figure3 import POOL, QUICK_POOL
+
+    command = [sys.executable, "-c", PARTS, DEVICE, str(QUICK_POOL if SMALL else POOL)]
+    subprocess.run(command, check=True, capture_output=True)
+    made = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(made.stdout)
+    return found
+
+
 STEPS: dict[str, Callable[[], Any]] = {
     "machine": machine,
+    "parts": parts,
     "figures": figures,
     "rates": rates,
     "repeats": repeats,
@@ -298,6 +339,8 @@ def page(found: dict[str, Any]) -> str:
     """Return what was found as the table of docs/gpu.md."""
     lines = [f"On {found['machine']}, by `make gpu`:", "", "| what | measured |", "|---|---|"]
     rows = {f"{name}, seconds": f"{value:.1f}" for name, value in found.get("figures", {}).items()}
+    for name, value in found.get("parts", {}).items():
+        rows[f"Figure 3's parts: {name}, seconds"] = f"{value:.1f}"
     for name, value in found.get("rates", {}).items():
         rows[f"Gaussian, d = K = 10, {name}: million units a second"] = f"{value:.0f}"
     for name, same in found.get("repeats", {}).items():
