@@ -1,4 +1,4 @@
-"""Two thousand damaged files and specs: each ends in an answer or in a refusal."""
+"""A thousand damaged files and specs: each ends in an answer or in a refusal."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
