@@ -59,6 +59,8 @@ async def sign_in(request: Request) -> Response:
     if token is None:
         said = "This is no token, or one that has expired or was revoked."
         return _sign_in_page(request, wanted, said=said, status=401)
+    # Every session is written to the store.
+    request.app.state.rate.require(token.id)
     answer = RedirectResponse(wanted, status_code=303)
     seconds = _seconds(request.app.state.settings, token)
     until = datetime.now(UTC) + timedelta(seconds=seconds)
