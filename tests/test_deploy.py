@@ -67,6 +67,8 @@ def test_the_parts_fit_together():
     assert service["image"] == f"seqbatch:{__version__}"
     assert service["user"] == said(DOCKERFILE, "USER")[0]
     assert database["networks"] == ["inside"]
+    # The proxy comes from the bridge: only when it is believed is the cookie bound to TLS.
+    assert service["environment"] == {"FORWARDED_ALLOW_IPS": "*"}
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     [asked] = {re.search(r"8000(/\w+)'", text)[1] for text in (DOCKERFILE, str(service))}
     assert NEEDED["GET", asked] is None

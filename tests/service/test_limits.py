@@ -1,10 +1,14 @@
 """How many calls a token may make, and how long a file may take."""
 
+import io
+
+import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.service import Settings
+from tests.service.pages.visiting import Visit, token
 from tests.service.running import running
 from tests.service.test_serving import run
 
@@ -22,6 +26,42 @@ def test_a_token_that_makes_too_many_calls_is_told_when_to_come_again(tmp_path):
         # Others have buckets of their own, and health is open.
         assert service.get("/v1/campaigns", role="admin").status_code == 200
         assert service.client.get("/health").status_code == 200
+
+
+def test_pages_are_calls_of_their_token_too(tmp_path):
+    with running(tmp_path / "campaigns.db", rate=0.01, burst=3) as service:
+        visit = Visit(service, "viewer")
+        # Signing in was the first.
+        answers = [visit.get("/") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        assert "The token makes too many calls" in answers[-1].text
+        assert service.get("/v1/campaigns", role="viewer").status_code == 429
+        fields = {"token": service.token("viewer"), "csrf": token(visit.get("/sign-in").text)}
+        assert visit.send("/sign-in", fields).status_code == 429
+        visit.close()
+
+
+def test_pages_keep_to_the_limits_of_files(tmp_path):
+    table = pl.DataFrame({"unit": list("abcd"), "age": [31, 45, 28, 60], "visit": [0, 1, 0, 1]})
+    packed = io.BytesIO()
+    table.write_parquet(packed)
+    with running(tmp_path / "campaigns.db", file_rows=3, folder=tmp_path / "up") as service:
+        campaign, visit = service.campaign(), Visit(service)
+        csrf = token(visit.get("/").text)
+        fields = {"csrf": csrf, "once": "x" * 20, "wave": "1"}
+        for path in ("/campaigns/spring/units", "/campaigns/spring/outcomes"):
+            sent = {"file": ("units.csv", table.write_csv().encode())}
+            at = visit.send(path, {"csrf": csrf}, files=sent).headers["location"]
+            for answer in (visit.get(at), visit.send(at, fields)):
+                assert answer.status_code == 413
+                assert "at most 3 rows" in answer.text
+        for path in ("/campaigns/spring/units", "/campaigns/spring/outcomes", "/new"):
+            # By what the file states, before any row of it is read, and it is not kept.
+            sent = {"file": ("units.parquet", packed.getvalue())}
+            assert visit.send(path, {"csrf": csrf}, files=sent).status_code == 413
+        assert not [*tmp_path.glob("up/uploads/*/*.parquet"), *tmp_path.glob("up/*/*/*.partial")]
+        assert len(campaign.events()) == 1
+        visit.close()
 
 
 def test_a_file_that_takes_too_long_is_let_go(tmp_path):

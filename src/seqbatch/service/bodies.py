@@ -104,7 +104,7 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
             async for piece in pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
-        await run_in_threadpool(_refuse_stated_rows, path, file_format, request.app.state.settings)
+        await run_in_threadpool(refuse_stated_rows, path, file_format, request.app.state.settings)
         yield Spooled(Upload(path), file_format, hashed.hexdigest(), folder)
 
 
@@ -134,7 +134,7 @@ def refuse_rows(rows: int, settings: Settings) -> None:
         )  # fmt: skip
 
 
-def _refuse_stated_rows(path: Path, file_format: str, settings: Settings) -> None:
+def refuse_stated_rows(path: Path, file_format: str, settings: Settings) -> None:
     """Refuse a Parquet file by the rows that it states, before any of them is read."""
     if file_format == "parquet":
         # One that cannot be read is refused, in better words, by who reads it.

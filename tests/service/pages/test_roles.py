@@ -139,7 +139,7 @@ def test_a_form_without_its_proof_is_refused(service, visits, route, proof):
     "headers",
     [
         {"origin": "https://example.org"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"}, {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-site"}, {"sec-fetch-site": "none"}, {"origin": "http://["},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("route", [*POSTS, "/sign-in"])

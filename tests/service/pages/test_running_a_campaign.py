@@ -127,6 +127,18 @@ def test_a_form_that_comes_twice_is_done_once(visit, campaign):
     assert len(campaign.events()) == 3
 
 
+def test_keys_of_clients_are_apart_from_those_of_forms(service, visit, campaign):
+    name = campaign.name
+    for key in ("page abcdefghij", "page abcdefghij file"):
+        rows = {"units": [{"unit": "u0", "age": 20}]}
+        assert service.post(f"/v1/campaigns/{name}/assignments", rows, key=key).status_code == 200
+    done = confirmed(visit, uploaded(visit, UNITS.format(name), units(2)))
+    for path in ("done/abcdefghij", "assignments/abcdefghij"):
+        assert visit.get(f"/campaigns/{name}/{path}").status_code == 404
+    # The file that came of a form is no page of its own.
+    assert visit.get(f"{done}%0afile").status_code == 404
+
+
 def test_a_wave_that_was_closed_meanwhile_takes_no_file_that_was_checked_for_it(visit, campaign):
     location = uploaded(visit, UNITS.format(campaign.name), units(2))
     fields = form(visit.get(location).text, location)
@@ -250,6 +262,10 @@ def test_names_of_files(service, visit, campaign, name, content, status):
         ({"content-type": "multipart/form-data"}, b"x"),
         ({"content-type": "multipart/form-data; boundary=x"}, b"--x\r\nno"),
         ({"content-type": "multipart/form-data; boundary=x", "content-encoding": "gzip"}, b"x"),
+        (
+            {"content-type": "multipart/form-data; boundary=x; charset=unicode_escape"},
+            b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n\\ud800\r\n--x--\r\n',
+        ),
         ({"content-type": "application/x-www-form-urlencoded"}, b"%ff=%ff"),
         ({"content-type": "application/x-www-form-urlencoded"}, b"a&" * 400),
         ({"content-type": "text/csv"}, b"unit,age\n"),
@@ -320,7 +336,9 @@ def test_files_of_every_kind(visit, campaign):
         answer = visit.get(link)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-disposition"].startswith("attachment")
-        assert "sandbox" in answer.headers["content-security-policy"]
+        policy = answer.headers["content-security-policy"]
+        for part in ("sandbox", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"):
+            assert part in policy
 
 
 def test_a_masked_campaign_shows_codes_alone(service, visit, tmp_path):

@@ -86,6 +86,17 @@ def test_signing_out_ends_the_session_itself(visit):
     assert visit.get("/").status_code == 303
 
 
+def test_signing_in_again_ends_the_session_before(service):
+    visit = Visit(service)
+    before = dict(visit.client.cookies)
+    visit.sign_in(service.token("viewer"))
+    assert visit.client.cookies["seqbatch"] != before["seqbatch"]
+    assert visit.get("/").status_code == 200
+    visit.client.cookies = before
+    assert visit.get("/").status_code == 303
+    visit.close()
+
+
 def test_revoking_the_token_ends_the_session(service):
     visit = Visit(service, secret=service.token("short", role="admin"))
     assert visit.get("/").status_code == 200

@@ -12,7 +12,7 @@ from seqbatch.campaign.design.template import Choices, FirstSpec, first_spec
 from seqbatch.campaign.design.toml import parse_spec
 from seqbatch.errors import InvalidFileError, SeqbatchError
 from seqbatch.service.answering import bounded
-from seqbatch.service.bodies import own_folder
+from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import Form, read_form
 from seqbatch.service.pages.new_words import NewWords, words_of
@@ -30,7 +30,6 @@ from seqbatch.service.pages.visitors import Visiting, Visitor
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
 from seqbatch.service.routes.campaigns import created
 from seqbatch.storage import open_store
-from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
 
 router = APIRouter(include_in_schema=False, prefix="/new")
@@ -75,7 +74,7 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
 
     def made() -> tuple[str, "Review"]:
         text = _spec(file, filled.choices()).text
-        review = _reviewed(store, visitor.token, file, text)
+        review = _reviewed(request, visitor.token, file, text)
         if review.found.prepared is None:
             raise review.found.problems[0]
         return text, review
@@ -96,7 +95,7 @@ async def review(request: Request, fingerprint: str, visitor: Visiting) -> Respo
     form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
     text, store = form.text("spec"), request.app.state.store
     try:
-        found = await bounded(request, lambda: _reviewed(store, visitor.token, file, text))
+        found = await bounded(request, lambda: _reviewed(request, visitor.token, file, text))
     except SeqbatchError as error:
         return _review_page(request, file, text, None, said=problem_of(error, store.label).detail)
     return _review_page(request, file, text, found)
@@ -151,13 +150,14 @@ def _spec(file: Kept, choices: Choices) -> FirstSpec:
     return first_spec(file.upload, choices, file_format=file.file_format)
 
 
-def _reviewed(store: SQLStore, token: Token, file: Kept, text: str) -> Review:
-    spec = parse_spec(text, name="spec")
+def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
+    spec, store = parse_spec(text, name="spec"), request.app.state.store
+    report = watched(request.app.state.settings)
     with own_folder() as folder:
         scratch = open_store(folder / "scratch.db")
         try:
             existing = store if token.sees(spec.name) else None
-            found = validate(spec, file.upload, scratch=scratch, existing=existing)
+            found = validate(spec, file.upload, scratch=scratch, existing=existing, report=report)
         finally:
             scratch.close()
     prepared = found.prepared

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -9,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.answering import again, stepped
+from seqbatch.service.answering import again, placed, stepped
 from seqbatch.service.pages.forms import ONCE, Form, kept_key
 from seqbatch.service.pages.visitors import Visitor
 from seqbatch.service.problems import ProblemError
@@ -18,7 +19,7 @@ from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
 
 #: What is added to the key of an answer for a file that came of the same form.
-FILE = " file"
+FILE = "\nfile"
 
 
 async def do(
@@ -29,6 +30,7 @@ async def do(
     step: Callable[[Campaign], Any],
     *,
     did: str,
+    long: bool = False,
 ) -> RedirectResponse:
     """Make a step of a campaign and lead to the page that says what was done.
 
@@ -45,13 +47,16 @@ async def do(
         Makes the step; what it returns is kept as JSON.
     did
         What the step is called on that page.
+    long
+        Whether it reads a file, of which few run at once.
     """
     store, call = request.app.state.store, form.call(request, visitor)
 
     def made(campaign: Campaign) -> dict[str, Any]:
         return {"did": did, "result": step(campaign)}
 
-    await run_in_threadpool(stepped, store, name, visitor.token, call, made)
+    run = partial(stepped, store, name, visitor.token, call, made)
+    await (placed(request, run) if long else run_in_threadpool(run))
     return done_at(name, form)
 
 
@@ -70,7 +75,7 @@ async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
 def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:
     """Return the answer that a form of this token got."""
     call = Call(token=visitor.token.id, key=kept_key(once) + part, request="")
-    found = answers.find(store, call)
+    found = answers.find(store, call) if once.isprintable() else None
     if found is None:
         raise ProblemError(
             404, "not-found", "there is no such answer, or none any more: they are kept for a week."

@@ -85,8 +85,8 @@ def in_percent(said: str) -> str:
 
 
 def kept_key(once: str) -> str:
-    """Return the key of a form's answer, apart from the keys that clients choose."""
-    return f"page {once}"
+    """Return the key of a form's answer, apart from those of clients, which are printable."""
+    return f"page\n{once}"
 
 
 async def read_form(request: Request, visitor: Visitor) -> Form:

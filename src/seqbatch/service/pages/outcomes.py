@@ -9,6 +9,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.steps.recording import number_columns
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.answering import bounded
+from seqbatch.service.bodies import watched
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import do, done_at, done_before
 from seqbatch.service.pages.forms import read_form
@@ -49,7 +50,7 @@ async def check(
     now = await standing(request, name)
     options: dict[str, Any] = {
         "file_format": file.file_format, "dry_run": True, "correct": correct,
-        "reason": "only tried" if correct else "",
+        "reason": "only tried" if correct else "", "report": watched(state.settings),
     }  # fmt: skip
     shown: dict[str, Any] = {"name": name, "now": now, "file": file, "correct": correct}
     try:
@@ -67,9 +68,12 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     if await done_before(request, visitor, form):
         return done_at(name, form)
     file = state.uploads.find(visitor.key, fingerprint)
-    options: dict[str, Any] = {"correct": form.ticked("correct"), "reason": form.text("reason")}
+    options: dict[str, Any] = {
+        "correct": form.ticked("correct"), "reason": form.text("reason"),
+        "report": watched(state.settings),
+    }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:
         return recorded(campaign.record(file.upload, file_format=file.file_format, **options))
 
-    return await do(request, visitor, name, form, step, did="record")
+    return await do(request, visitor, name, form, step, did="record", long=True)

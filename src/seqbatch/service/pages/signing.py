@@ -15,6 +15,7 @@ from seqbatch.service.pages.visitors import (
     GUEST,
     SESSION,
     Visiting,
+    Visitor,
     cookie,
     form_token,
     require_form_token,
@@ -59,11 +60,16 @@ async def sign_in(request: Request) -> Response:
     if token is None:
         said = "This is no token, or one that has expired or was revoked."
         return _sign_in_page(request, wanted, said=said, status=401)
+    # Every session is written to the store.
+    request.app.state.rate.require(token.id)
     answer = RedirectResponse(wanted, status_code=303)
     seconds = _seconds(request.app.state.settings, token)
     until = datetime.now(UTC) + timedelta(seconds=seconds)
     store = request.app.state.store
     secret = await run_in_threadpool(lambda: sessions.begin(store, token, until=until))
+    # Nobody could sign out of the session that this one takes the place of.
+    if before := cookie(request, SESSION):
+        await _end(request, Visitor(token, before))
     set_cookie(request, answer, SESSION, secret, seconds=seconds)
     return answer
 
@@ -72,12 +78,16 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(request: Request, visitor: Visiting) -> Response:
     """End the session, with what was kept for it."""
     await read_form(request, visitor)
-    uploads: Uploads = request.app.state.uploads
-    await run_in_threadpool(sessions.end, request.app.state.store, visitor.secret)
-    await run_in_threadpool(uploads.drop, visitor.key)
+    await _end(request, visitor)
     answer = RedirectResponse("/sign-in", status_code=303)
     set_cookie(request, answer, SESSION, "")
     return answer
+
+
+async def _end(request: Request, visitor: Visitor) -> None:
+    uploads: Uploads = request.app.state.uploads
+    await run_in_threadpool(sessions.end, request.app.state.store, visitor.secret)
+    await run_in_threadpool(uploads.drop, visitor.key)
 
 
 def local(path: str) -> str:

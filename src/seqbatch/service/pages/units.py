@@ -1,6 +1,6 @@
 """Units get their actions: upload a file, see what is right and wrong with it, then confirm."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,8 +11,8 @@ from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Assigned, Campaign
 from seqbatch.errors import CampaignStateError, InvalidFileError
-from seqbatch.service.answering import as_json, bounded, changed, sent
-from seqbatch.service.bodies import MEDIA_TYPES, own_folder, pieces_of
+from seqbatch.service.answering import as_json, bounded, changed, placed, sent
+from seqbatch.service.bodies import MEDIA_TYPES, own_folder, pieces_of, watched
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import FILE, done_at, done_before, kept
 from seqbatch.service.pages.forms import Form, read_form
@@ -31,6 +31,8 @@ from seqbatch.storage.together import Together
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
 
 How = Literal["all", "draw", "partial"]
+#: What is called for each piece of a file.
+Report = Callable[[str, int], None]
 #: Problems of a file that are listed.
 LISTED = 500
 
@@ -63,7 +65,8 @@ async def check(
     now = await standing(request, name)
     shown: dict[str, Any] = {"name": name, "now": now, "file": file, "how": how, "full": ""}
     try:
-        found = await bounded(request, lambda: tried(state.store, name, _checking(file, how)))
+        step = _checking(file, how, watched(state.settings))
+        found = await bounded(request, lambda: tried(state.store, name, step))
         return page(request, "units_checked.html", found=found, problems=[], total=0, **shown)
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
@@ -79,12 +82,19 @@ async def assign(request: Request, name: Name, fingerprint: str, visitor: Visiti
     form, state = await read_form(request, visitor), request.app.state
     if not await done_before(request, visitor, form):
         file, call = state.uploads.find(visitor.key, fingerprint), form.call(request, visitor)
-        await run_in_threadpool(_assign, state.store, name, visitor, file, form, call)
+        report = watched(state.settings)
+        await placed(request, lambda: _assign(state.store, name, visitor, file, form, call, report))
     return done_at(name, form)
 
 
 def _assign(
-    store: SQLStore, name: str, visitor: Visitor, file: Kept, form: Form, call: Call
+    store: SQLStore,
+    name: str,
+    visitor: Visitor,
+    file: Kept,
+    form: Form,
+    call: Call,
+    report: Report,
 ) -> Answer:
     with own_folder() as folder:
         out = folder / f"assignments.{file.file_format}"
@@ -97,7 +107,11 @@ def _assign(
                     f"{now.wave} now. Nothing was assigned. Check the file again."
                 )
             result = campaign.assign(
-                file.upload, file_format=file.file_format, out=out, **_options(form.text("how"))
+                file.upload,
+                file_format=file.file_format,
+                out=out,
+                report=report,
+                **_options(form.text("how")),
             )
             assert base.connection is not None
             headers = {"content-type": MEDIA_TYPES[file.file_format]}
@@ -128,12 +142,12 @@ def said(result: Assigned) -> dict[str, Any]:
     return {name: value for name, value in vars(result).items() if name != "table"}
 
 
-def _checking(file: Kept, how: str) -> Any:
+def _checking(file: Kept, how: str, report: Report) -> Any:
     def step(campaign: Campaign) -> dict[str, Any]:
         with own_folder() as folder:
             out = folder / f"assignments.{file.file_format}"
-            options: dict[str, Any] = {"file_format": file.file_format, "out": out, **_options(how)}
-            return said(campaign.assign(file.upload, **options))
+            options = {"out": out, "report": report, **_options(how)}
+            return said(campaign.assign(file.upload, file_format=file.file_format, **options))
 
     return step
 

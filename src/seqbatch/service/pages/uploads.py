@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from seqbatch.campaign.tables.reading import READ
-from seqbatch.service.bodies import Upload, media_type, pieces
+from seqbatch.service.bodies import Upload, media_type, pieces, refuse_stated_rows
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
 from seqbatch.service.pages.visitors import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
@@ -89,6 +89,11 @@ class Uploads:
             while piece := file.read(PIECE):
                 hashed.update(piece)
                 out.write(piece)
+        try:
+            refuse_stated_rows(Path(out.name), kind, self._settings)
+        except ProblemError:
+            Path(out.name).unlink()
+            raise
         fingerprint, path = hashed.hexdigest(), own / f"{hashed.hexdigest()}.{kind}"
         Path(out.name).replace(path)
         kept = Kept(fingerprint, name, kind, path.stat().st_size, path)
@@ -148,6 +153,7 @@ async def read_upload(
     try:
         every = parts.multi_items()
         form = Form([(name, value) for name, value in every if isinstance(value, str)])
+        _require_texts(form)
         require_form_token(visitor.secret, form.text(CSRF))
         file = parts.get(field)
         if not isinstance(file, UploadFile) or not file.filename:
@@ -172,6 +178,14 @@ async def _parts(request: Request) -> FormData:
         return await parser.parse()
     except (MultiPartException, UnicodeError) as error:
         raise ProblemError(422, "form-refused", f"the form cannot be read: {error}.") from None
+
+
+def _require_texts(form: Form) -> None:
+    """Refuse what is no text: the sender may name a charset that makes half characters."""
+    try:
+        "".join(value for _, value in form.fields).encode()
+    except UnicodeError:
+        raise ProblemError(422, "form-refused", "the form cannot be read.") from None
 
 
 def _format(name: str) -> str:

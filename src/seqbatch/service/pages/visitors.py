@@ -4,7 +4,6 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
@@ -61,6 +60,7 @@ async def visitor(request: Request) -> Visitor:
         raise ProblemError(401, "unauthorised", "Sign in first: nobody is, or not any longer.")
     found = Visitor(token, secret)
     request.state.visitor = found
+    request.app.state.rate.require(token.id)
     access.require_role(token, NEEDED[request.method, request.scope["route"].path])
     if (name := request.path_params.get("name")) is not None:
         access.require_sight(token, name)
@@ -91,7 +91,7 @@ def require_own_origin(request: Request) -> None:
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
     if site != "same-origin" or (
-        origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        origin is not None and origin.partition("://")[2] != request.headers.get("host")
     ):
         raise ProblemError(
             403, "form-refused",

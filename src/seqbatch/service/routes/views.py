@@ -28,7 +28,10 @@ DOCUMENTS = {
 }
 DOCUMENT = sends("text/html", "text/markdown", "application/json")
 #: A page of the library's needs its own styles and pictures, and nothing else.
-PAGE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+PAGE = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 @router.get(
