@@ -50,7 +50,7 @@ def test_everything_declared_is_said(trial, tmp_path):
         "call: at most 100 in each wave; at least 10 in each wave",
         "within each zip and each zip x centre",
         "the randomised share r = 0.2, the floor f = 0.02",
-        "with the seed 7",
+        "with the campaign's name and its seed, which is not said here",
         "complaints: a guardrail; its mean must be at most 0.02",
         "Subgroups, declared here: zip",
         "Nothing was changed since.",

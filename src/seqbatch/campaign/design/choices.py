@@ -18,7 +18,7 @@ class Choices:
 
     Parameters
     ----------
-    name, actions, control, reward
+    name, seed, actions, control, reward
         As in a spec; `control` is the first action where None.
     costs
         What actions cost, those that cost anything.
@@ -42,6 +42,7 @@ class Choices:
     """
 
     name: str = NAME
+    seed: int = 1
     actions: Sequence[str] = ACTIONS
     control: str | None = None
     reward: str = REWARD

@@ -181,7 +181,8 @@ def _heading(draft: Draft) -> str:
 
 
 def _who(choices: Choices, draft: Draft) -> str:
-    made = setting("name", quoted(choices.name)) + setting("seed", "1", "where random draws start")
+    made = setting("name", quoted(choices.name))
+    made += setting("seed", str(choices.seed), "where random draws start")
     if len(draft.unit) == 1:
         why = "the column that tells units apart; ids are text, zeros are kept"
         made += setting("unit", quoted(draft.unit[0]), why)

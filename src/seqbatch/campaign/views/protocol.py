@@ -197,8 +197,9 @@ class _Writing:
         if spec.rows == "elsewhere":
             who = "computed by the database that keeps the rows; no row is kept here"
         yield (
-            f"The draw is by a keyed hash ({spec.draws}) of the unit's id, with the seed "
-            f"{spec.seed} and the campaign's name: the same whatever the order of units, and {who}."
+            f"The draw is by a keyed hash ({spec.draws}) of the unit's id, with the campaign's "
+            "name and its seed, which is not said here, because who knows it can foresee actions: "
+            f"the same whatever the order of units, and {who}."
         )
 
     def _limits(self) -> Iterator[Part]:

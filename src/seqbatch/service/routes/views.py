@@ -1,6 +1,7 @@
 """What is known of a campaign: status, findings, report, protocol, events, export."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
-from seqbatch.service.access import caller
+from seqbatch.campaign.record.store import Event
+from seqbatch.service.access import Caller, caller, may
 from seqbatch.service.answering import as_json, bounded, sent
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.describing import sends
@@ -70,13 +72,26 @@ async def findings(
 async def events(
     request: Request,
     name: Name,
+    token: Caller,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Those after this event.")] = 0,
     most: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
 ) -> Response:
-    """In order; ask for further pages with `after`."""
+    """In order; ask for further pages with `after`. The seed is kept from viewers."""
     campaign = Campaign(request.app.state.store, name)
     every = await bounded(request, campaign.events)
-    return sent(as_json({"events": every[after : after + most], "total": len(every)}))
+    page = every[after : after + most]
+    if not may(token, "operator"):
+        page = [_without_seed(event) for event in page]
+    return sent(as_json({"events": page, "total": len(every)}))
+
+
+def _without_seed(event: Event) -> Event:
+    """Leave out what tells the action of a unit before it is assigned."""
+    spec = event.payload.get("spec")
+    if not isinstance(spec, dict):
+        return event
+    told = {key: value for key, value in spec.items() if key != "seed"}
+    return replace(event, payload={**event.payload, "spec": told})
 
 
 @router.get(
