@@ -283,6 +283,21 @@ def test_an_admin_amends_and_ends(visit, campaign):
     assert campaign.events()[-1].who == "admin"
 
 
+def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
+    at = f"/campaigns/{campaign.name}"
+    confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
+    rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
+    checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert "on the page <em>Change</em>" in checked
+    fields = {"reward_format": "comma", "reason": "a decimal comma"}
+    assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
+    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "reward_format": "1.234,56"})
+    assert "the campaign was amended" in visit.get(answer.headers["location"]).text
+    assert "Now: 1.234,56." in visit.get(f"{at}/change").text
+    checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert facts(checked)["Accepted"] == "2"
+
+
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):
     close = f"/campaigns/{campaign.name}/close"
     assert "has no units yet" in visit.get(close).text

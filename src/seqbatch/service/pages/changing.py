@@ -32,7 +32,7 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
 
 @router.post("/amend")
 async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Change sizes and actions; what was assigned stays."""
+    """Change sizes, actions and how outcomes are spelled; what was assigned stays."""
     form = await read_form(request, visitor)
     asked = _amendment(form, await standing(request, name))
     return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
@@ -48,6 +48,7 @@ def _amendment(form: Form, now: Situation) -> dict[str, Any]:
         "add": added or None,
         "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
         "floor": form.number("floor"),
+        "reward_format": form.text("reward_format") or None,
     }
 
 

@@ -83,7 +83,11 @@ class SpecForm:
             name=self.name,
             actions=[name for name, _ in named],
             control=control,
-            costs={name: _number("actions", cost) for name, cost in named if cost},
+            costs={
+                name: _number(f"actions: the cost of {name!r}", cost)
+                for name, cost in named
+                if cost
+            },
             reward=self.reward,
             range=self._range(),
             direction=self.direction,
@@ -103,7 +107,8 @@ class SpecForm:
             return (0, 1)
         if not self.low and not self.high:
             return None
-        return _number("reward", self.low), _number("reward", self.high)
+        low = _number("reward: the least outcome (from)", self.low)
+        return low, _number("reward: the largest outcome (to)", self.high)
 
 
 def typed(form: Form) -> SpecForm:
@@ -216,7 +221,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidArgumentError(name, "a number", repr(text[:40])) from None
+        raise InvalidArgumentError(name, "a plain number such as 0.5", repr(text[:40])) from None
 
 
 def _whole(name: str, text: str) -> int:
