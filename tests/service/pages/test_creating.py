@@ -214,6 +214,11 @@ def test_a_plan_comes_with_its_numbers(visit):
             "required must be a plain number such as 0.5; received 'most'.",
         ),
         ({"how": "sizes", "sizes": "ten"}, "waves", "sizes must be a whole number; received 'ten'"),
+        (
+            {"how": "sizes", "sizes": "20 1,500"},
+            "waves",
+            "sizes must be numbers such as 1500, with",
+        ),
         ({"how": "sizes", "sizes": "0, 5"}, "waves", "grid.sizes.0 must be at least 1"),
         ({"waves": "0"}, "waves", "waves must be a whole number of at least 1; received 0"),
         ({"unit": '["region"]'}, "", "line"),

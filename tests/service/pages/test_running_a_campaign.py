@@ -272,8 +272,9 @@ def test_an_admin_amends_and_ends(visit, campaign):
     assert "the campaign was amended" in visit.get(answer.headers["location"]).text
     assert campaign.situation().sizes == (4, 6, 8)
     assert campaign.situation().active == (0, 2)
-    answer = visit.fill(page, f"{at}/amend", {"sizes": "many", "reason": "x"})
-    assert "sizes must be whole numbers" in answer.text
+    for unclear in ("many", "1,500 1,500", "4, 6 1,000"):
+        answer = visit.fill(page, f"{at}/amend", {"sizes": unclear, "reason": "x"})
+        assert "sizes must be whole numbers" in answer.text
     assert visit.fill(page, f"{at}/abort", {"reason": "x"}).status_code == 422
     answer = visit.fill(page, f"{at}/abort", {"reason": "too dear", "sure": "yes"})
     assert "the campaign was ended early" in visit.get(answer.headers["location"]).text

@@ -1,5 +1,6 @@
 """Change a campaign between two waves, go on against its rule, or end it early."""
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +12,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import do
-from seqbatch.service.pages.forms import Form, read_form
+from seqbatch.service.pages.forms import UNCLEAR, Form, read_form
 from seqbatch.service.pages.gathering import standing
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.visitors import Visiting
@@ -61,13 +62,13 @@ def _sizes(text: str) -> list[int] | None:
     words = text.replace(",", " ").replace(";", " ").split()
     if not words:
         return None
-    try:
-        return [int(word) for word in words]
-    except ValueError:
+    if UNCLEAR.search(text) or not all(re.fullmatch("[0-9]{1,12}", word) for word in words):
         raise ProblemError(
             422, "invalid-argument",
-            f"sizes must be whole numbers such as 400 1600; received {text[:100]!r}.",
-        ) from None  # fmt: skip
+            "sizes must be whole numbers such as 400 1600, without commas in them and with a space "
+            f"between two; received {text[:100]!r}.",
+        )  # fmt: skip
+    return [int(word) for word in words]
 
 
 @router.post("/adopt")

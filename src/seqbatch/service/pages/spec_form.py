@@ -10,7 +10,7 @@ from seqbatch.campaign.design.choices import ACTIONS, Choices
 from seqbatch.campaign.design.drafting import FEATURES, Draft
 from seqbatch.campaign.design.proposing import Became
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
-from seqbatch.service.pages.forms import Form, in_percent
+from seqbatch.service.pages.forms import UNCLEAR, Form, in_percent
 
 #: Rows for actions that are empty, below those that are filled in.
 SPARE = 2
@@ -232,5 +232,8 @@ def _whole(name: str, text: str) -> int:
 
 
 def _sizes(text: str) -> list[int]:
+    if unclear := UNCLEAR.search(text):
+        rule = "numbers such as 1500, without commas in them and with a space between two"
+        raise InvalidArgumentError("sizes", rule, repr(unclear[0][:40]))
     parts: Iterable[str] = re.split(r"[;,\s]+", text.strip(" ,;"))
     return [_whole("sizes", part) for part in parts]
