@@ -102,10 +102,15 @@ def filled(visit, at, changes=(), kinds=()):
     made = [(name, dict(changes).get(name, value)) for name, value in fields]
     made = [pair for pair in made if pair[0] != "kind-of"]
     made += [("kind-of", json.dumps(pair)) for pair in dict(kinds).items()]
-    sent = {}
-    for name, value in made:
-        sent.setdefault(name, []).append(value)
-    return visit.send(path, sent)
+    return visit.send(path, sent(made))
+
+
+def sent(pairs):
+    """Return fields of which several may have the same name, as they are sent."""
+    made = {}
+    for name, value in pairs:
+        made.setdefault(name, []).append(value)
+    return made
 
 
 def reviewed(visit, name, *, at=None, kinds=(), **changes):
@@ -194,12 +199,26 @@ def test_a_plan_comes_with_its_numbers(visit):
         ({"reward": ""}, "reward", "reward.column must be at least one character long"),
         ({"reward": "age"}, "reward", "is also a column of the units"),
         ({"action": "same"}, "actions", "actions must be told apart; repeated: same"),
-        ({"cost": "dear"}, "actions", "actions must be a number; received 'dear'."),
+        (
+            {"cost": "0,5"},
+            "actions",
+            "the cost of 'nothing' must be a plain number such as 0.5; rec",
+        ),
+        ({"kind": "number", "low": "0", "high": "1,5"}, "reward", "the largest outcome (to) must"),
         ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)."),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
         ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing makes sure"),
-        ({"required": "most"}, "required", "required must be a number; received 'most'."),
+        (
+            {"required": "most"},
+            "required",
+            "required must be a plain number such as 0.5; received 'most'.",
+        ),
         ({"how": "sizes", "sizes": "ten"}, "waves", "sizes must be a whole number; received 'ten'"),
+        (
+            {"how": "sizes", "sizes": "20 1,500"},
+            "waves",
+            "sizes must be numbers such as 1500, with",
+        ),
         ({"how": "sizes", "sizes": "0, 5"}, "waves", "grid.sizes.0 must be at least 1"),
         ({"waves": "0"}, "waves", "waves must be a whole number of at least 1; received 0"),
         ({"unit": '["region"]'}, "", "line"),
@@ -247,6 +266,18 @@ def test_the_spec_can_be_edited_and_is_checked(service, visit):
     assert spec_of(answer.text)["seed"] == 5
     assert created(visit, at, answer.text).status_code == 303
     assert Campaign(service.store, "edited").situation().spec.seed == 5
+
+
+def test_from_the_review_back_to_the_form(visit):
+    at, page = reviewed(visit, "returned", kinds={"age": "categorical"}, randomised="25")
+    checked = visit.send(f"{at}/review", sent(chosen(page.text, f"{at}/create")))
+    fields = [*chosen(checked.text, f"{at}/create"), ("again", "yes")]
+    back = visit.send(at, sent(fields))
+    assert back.status_code == 200
+    again = chosen(back.text, at)
+    assert {("name", "returned"), ("randomised", "25"), ("reward", "spend")} <= set(again)
+    assert ("kind-of", '["age", "categorical"]') in again
+    assert [name for name, _ in again].count("csrf") == 1
 
 
 def test_rows_that_do_not_fit_the_spec_are_listed(visit):

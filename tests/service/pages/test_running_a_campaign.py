@@ -288,8 +288,9 @@ def test_an_admin_amends_and_ends(visit, campaign):
     assert "the campaign was amended" in visit.get(answer.headers["location"]).text
     assert campaign.situation().sizes == (4, 6, 8)
     assert campaign.situation().active == (0, 2)
-    answer = visit.fill(page, f"{at}/amend", {"sizes": "many", "reason": "x"})
-    assert "sizes must be whole numbers" in answer.text
+    for unclear in ("many", "1,500 1,500", "4, 6 1,000"):
+        answer = visit.fill(page, f"{at}/amend", {"sizes": unclear, "reason": "x"})
+        assert "sizes must be whole numbers" in answer.text
     assert visit.fill(page, f"{at}/abort", {"reason": "x"}).status_code == 422
     answer = visit.fill(page, f"{at}/abort", {"reason": "too dear", "sure": "yes"})
     assert "the campaign was ended early" in visit.get(answer.headers["location"]).text
@@ -297,6 +298,21 @@ def test_an_admin_amends_and_ends(visit, campaign):
     assert "nothing can be changed any more" in visit.get(page).text
     assert "no wave is open" in visit.get(f"{at}/close").text
     assert campaign.events()[-1].who == "admin"
+
+
+def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
+    at = f"/campaigns/{campaign.name}"
+    confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
+    rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
+    checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert "on the page <em>Change</em>" in checked
+    fields = {"reward_format": "comma", "reason": "a decimal comma"}
+    assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
+    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "reward_format": "1.234,56"})
+    assert "the campaign was amended" in visit.get(answer.headers["location"]).text
+    assert "Now: 1.234,56." in visit.get(f"{at}/change").text
+    checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert facts(checked)["Accepted"] == "2"
 
 
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):

@@ -1,5 +1,6 @@
 """Change a campaign between two waves, go on against its rule, or end it early."""
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +12,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import do
-from seqbatch.service.pages.forms import Form, read_form
+from seqbatch.service.pages.forms import UNCLEAR, Form, read_form
 from seqbatch.service.pages.gathering import standing
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.visitors import Visiting
@@ -32,7 +33,7 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
 
 @router.post("/amend")
 async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Change sizes and actions; what was assigned stays."""
+    """Change sizes, actions and how outcomes are spelled; what was assigned stays."""
     form = await read_form(request, visitor)
     asked = _amendment(form, await standing(request, name))
     return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
@@ -48,6 +49,7 @@ def _amendment(form: Form, now: Situation) -> dict[str, Any]:
         "add": added or None,
         "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
         "floor": form.number("floor"),
+        "reward_format": form.text("reward_format") or None,
     }
 
 
@@ -60,13 +62,13 @@ def _sizes(text: str) -> list[int] | None:
     words = text.replace(",", " ").replace(";", " ").split()
     if not words:
         return None
-    try:
-        return [int(word) for word in words]
-    except ValueError:
+    if UNCLEAR.search(text) or not all(re.fullmatch("[0-9]{1,12}", word) for word in words):
         raise ProblemError(
             422, "invalid-argument",
-            f"sizes must be whole numbers such as 400 1600; received {text[:100]!r}.",
-        ) from None  # fmt: skip
+            "sizes must be whole numbers such as 400 1600, without commas in them and with a space "
+            f"between two; received {text[:100]!r}.",
+        )  # fmt: skip
+    return [int(word) for word in words]
 
 
 @router.post("/adopt")

@@ -14,7 +14,7 @@ from seqbatch.errors import InvalidFileError, SeqbatchError
 from seqbatch.service.answering import bounded
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.models import Name
-from seqbatch.service.pages.forms import Form, read_form
+from seqbatch.service.pages.forms import CSRF, ONCE, Form, read_form
 from seqbatch.service.pages.new_words import NewWords, words_of
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.spec_form import (
@@ -36,6 +36,8 @@ router = APIRouter(include_in_schema=False, prefix="/new")
 
 #: What a plan hands on to the form.
 PLANNED = ("sizes", "actions", "randomised")
+#: The button of the review that leads back to the form.
+AGAIN = "again"
 
 
 @router.get("")
@@ -71,6 +73,8 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
     """Make a spec of what was filled in; show it in words, or the form again."""
     form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
     filled, store = typed(form), request.app.state.store
+    if form.ticked(AGAIN):
+        return _form_page(request, file, await bounded(request, lambda: _looked(file)), filled, {})
 
     def made() -> tuple[str, "Review"]:
         text = _spec(file, filled.choices()).text
@@ -86,7 +90,7 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
         told = problem_of(error, store.label).detail
         wrong = problems_of(error) or {"": told}
         return _form_page(request, file, found, filled, wrong)
-    return _review_page(request, file, text, review)
+    return _review_page(request, file, form, text, review)
 
 
 @router.post("/{fingerprint}/review")
@@ -97,8 +101,10 @@ async def review(request: Request, fingerprint: str, visitor: Visiting) -> Respo
     try:
         found = await bounded(request, lambda: _reviewed(request, visitor.token, file, text))
     except SeqbatchError as error:
-        return _review_page(request, file, text, None, said=problem_of(error, store.label).detail)
-    return _review_page(request, file, text, found)
+        return _review_page(
+            request, file, form, text, None, said=problem_of(error, store.label).detail
+        )
+    return _review_page(request, file, form, text, found)
 
 
 @router.post("/{fingerprint}/create")
@@ -111,7 +117,7 @@ async def create(request: Request, fingerprint: str, visitor: Visiting) -> Respo
         await bounded(request, lambda: created(store, visitor.token, call, spec))
     except (SeqbatchError, ProblemError) as error:
         file, said = _file(request, visitor, fingerprint), problem_of(error, store.label).detail
-        return _review_page(request, file, text, None, said=said)
+        return _review_page(request, file, form, text, None, said=said)
     return RedirectResponse(f"/new/{fingerprint}/created/{spec.name}", status_code=303)
 
 
@@ -176,12 +182,15 @@ def _form_page(
 
 
 def _review_page(
-    request: Request, file: Kept, text: str, review: Review | None, *, said: str = ""
+    request: Request, file: Kept, form: Form, text: str, review: Review | None, *, said: str = ""
 ) -> Response:
+    """Show a spec; the page carries what was typed before, for the way back to the form."""
+    filled = [pair for pair in form.fields if pair[0] not in (CSRF, ONCE, "spec")]
     label = request.app.state.store.label
     problems = [] if review is None else [problem_of(e, label) for e in review.found.problems]
     shown: dict[str, Any] = {
-        "file": file, "text": text, "said": said, "problems": problems, "listed": LISTED,
+        "file": file, "filled": filled, "text": text, "said": said,
+        "problems": problems, "listed": LISTED,
         "words": review and review.words, "found": review and review.found,
     }  # fmt: skip
     return page(request, "new_review.html", status_code=422 if said or problems else 200, **shown)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
@@ -19,6 +20,8 @@ FORM = "application/x-www-form-urlencoded"
 BYTES, FIELDS = 512 << 10, 300
 #: The fields that every form carries, and that are no part of what is asked.
 CSRF, ONCE = "csrf", "once"
+#: What may be one number with thousands or several sizes: 1,500.
+UNCLEAR = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 @dataclass(frozen=True)

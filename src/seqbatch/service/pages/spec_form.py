@@ -11,7 +11,7 @@ from seqbatch.campaign.design.choices import ACTIONS, Choices
 from seqbatch.campaign.design.drafting import FEATURES, Draft
 from seqbatch.campaign.design.proposing import Became
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
-from seqbatch.service.pages.forms import Form, in_percent
+from seqbatch.service.pages.forms import UNCLEAR, Form, in_percent
 
 #: Rows for actions that are empty, below those that are filled in.
 SPARE = 2
@@ -86,7 +86,11 @@ class SpecForm:
             seed=secrets.randbelow(1 << 53),
             actions=[name for name, _ in named],
             control=control,
-            costs={name: _number("actions", cost) for name, cost in named if cost},
+            costs={
+                name: _number(f"actions: the cost of {name!r}", cost)
+                for name, cost in named
+                if cost
+            },
             reward=self.reward,
             range=self._range(),
             direction=self.direction,
@@ -106,7 +110,8 @@ class SpecForm:
             return (0, 1)
         if not self.low and not self.high:
             return None
-        return _number("reward", self.low), _number("reward", self.high)
+        low = _number("reward: the least outcome (from)", self.low)
+        return low, _number("reward: the largest outcome (to)", self.high)
 
 
 def typed(form: Form) -> SpecForm:
@@ -219,7 +224,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidArgumentError(name, "a number", repr(text[:40])) from None
+        raise InvalidArgumentError(name, "a plain number such as 0.5", repr(text[:40])) from None
 
 
 def _whole(name: str, text: str) -> int:
@@ -230,5 +235,8 @@ def _whole(name: str, text: str) -> int:
 
 
 def _sizes(text: str) -> list[int]:
+    if unclear := UNCLEAR.search(text):
+        rule = "numbers such as 1500, without commas in them and with a space between two"
+        raise InvalidArgumentError("sizes", rule, repr(unclear[0][:40]))
     parts: Iterable[str] = re.split(r"[;,\s]+", text.strip(" ,;"))
     return [_whole("sizes", part) for part in parts]

@@ -57,7 +57,11 @@ async def visitor(request: Request) -> Visitor:
     if secret:
         token = await run_in_threadpool(sessions.find, request.app.state.store, secret)
     if token is None:
-        raise ProblemError(401, "unauthorised", "Sign in first: nobody is, or not any longer.")
+        raise ProblemError(
+            401, "unauthorised",
+            "You are not signed in, or your session has ended. Nothing was done: sign in, and do "
+            "it again.",
+        )  # fmt: skip
     found = Visitor(token, secret)
     request.state.visitor = found
     request.app.state.rate.require(token.id)
