@@ -37,6 +37,11 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
         raise StoreError(
             f"{path}: there is no such store. Creating a campaign makes one; or name another."
         )
+    if path.is_dir():
+        raise StoreError(
+            f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
+            f"{PREFIX}{path}, or a file."
+        )
     return SQLiteStore(path)
 
 
