@@ -176,10 +176,13 @@ def test_folders_that_are_no_lake(tmp_path):
         open_store(f"lake:{tmp_path / 'songs'}")
     with pytest.raises(StoreError, match="cannot be made"):
         open_store(f"lake:{tmp_path / 'no' / 'folder'}")
-    for text in ("lake:", f"lake:{tmp_path}?ledger=mysql://x", "lake://songs"):
+    for text in (
+        "lake:", f"lake:{tmp_path}?ledger=mysql://x", f"lake:{tmp_path}?ledger=",
+        f"lake:{tmp_path}?leger=postgresql://host/x", "lake://songs", "Lake:songs",
+    ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match="lake:folder"):
             open_store(text)
-    with pytest.raises(InvalidArgumentError, match=r"received lake:songs\?ledger=\.\.\.") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"received lake:songs\?\.\.\.") as caught:
         open_store("lake:songs?ledger=ada:secret@host")
     assert "secret" not in str(caught.value)
     with pytest.raises(StoreError, match=f"Name a lake by lake:{tmp_path}"):

@@ -32,6 +32,9 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
     if "://" in text and not text.startswith("sqlite:///"):
         rule = "a path, sqlite:///path, postgresql://... or lake:folder"
         raise InvalidArgumentError("store", rule, text.partition("://")[0] + "://")
+    if text.lower().startswith(PREFIX):
+        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
+        raise InvalidArgumentError("store", rule, text.partition("?")[0])
     path = Path(text.removeprefix("sqlite:///"))
     if not create and not path.exists():
         raise StoreError(

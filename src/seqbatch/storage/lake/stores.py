@@ -20,14 +20,15 @@ LEDGER, ADDRESS = "ledger.db", "ledger.txt"
 
 def open_lake(text: str, *, create: bool) -> "LakeStore":
     """Open the lake of an address, ``lake:folder`` or ``lake:folder?ledger=postgresql://...``."""
-    name, _, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
-    known = not ledger or ledger.startswith(("postgresql://", "postgres://"))
-    # `lake://folder` would be a folder of the root, which nobody means who writes it.
-    if not name or name.startswith("//") or not known:
+    name, asked, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
+    known = not asked or ledger.startswith(("postgresql://", "postgres://"))
+    # `lake://folder` would be a folder of the root, which nobody means who writes it; what follows
+    # another question mark is a ledger that was misspelt.
+    if not name or name.startswith("//") or "?" in name or not known:
         rule = "lake:folder, or lake:folder?ledger=postgresql://user@host/database"
         # What is said of the ledger may hold a password.
-        received = f"{PREFIX}{name}" + ("" if known else f"{ELSEWHERE}...")
-        raise InvalidArgumentError("store", rule, received)
+        shown, mark, _ = text.partition("?")
+        raise InvalidArgumentError("store", rule, f"{shown}{mark and '?...'}")
     folder = Path(name)
     _require_ledger(folder)
     there = [each for each in (LEDGER, ADDRESS) if (folder / each).exists()]
