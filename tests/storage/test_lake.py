@@ -176,9 +176,61 @@ def test_folders_that_are_no_lake(tmp_path):
         open_store(f"lake:{tmp_path / 'songs'}")
     with pytest.raises(StoreError, match="cannot be made"):
         open_store(f"lake:{tmp_path / 'no' / 'folder'}")
-    for text in ("lake:", f"lake:{tmp_path}?ledger=mysql://x"):
+    for text in (
+        "lake:", f"lake:{tmp_path}?ledger=mysql://x", f"lake:{tmp_path}?ledger=",
+        f"lake:{tmp_path}?leger=postgresql://host/x", "lake://songs", "Lake:songs",
+    ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match="lake:folder"):
             open_store(text)
+    with pytest.raises(InvalidArgumentError, match=r"received lake:songs\?\.\.\.") as caught:
+        open_store("lake:songs?ledger=ada:secret@host")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(StoreError, match=f"Name a lake by lake:{tmp_path}"):
+        open_store(tmp_path)
+
+
+def test_a_ledger_is_no_store_of_its_own(lake):
+    """Read without its files, it would give the same units actions a second time."""
+    content = (lake / "ledger.db").read_bytes()
+    with pytest.raises(StoreError, match="ledger of a lake; the rows of campaign spring"):
+        open_store(lake / "ledger.db")
+    assert (lake / "ledger.db").read_bytes() == content
+
+
+@pytest.mark.parametrize("ledger", [None, b""])
+@pytest.mark.parametrize("create", [True, False])
+def test_files_without_their_ledger(lake, ledger, create):
+    """A new ledger would know none of them, and the next change would remove them."""
+    (lake / "ledger.db").unlink()
+    if ledger is not None:
+        (lake / "ledger.db").write_bytes(ledger)
+    before = files(lake)
+    with pytest.raises(StoreError, match="its ledger is lost"):
+        open_store(f"lake:{lake}", create=create)
+    assert files(lake) == before
+
+
+def test_a_new_campaign_leaves_the_files_of_an_unknown_one(lake, tmp_path):
+    store = open_store(f"lake:{tmp_path / 'other'}")
+    created(store, name="gone").delete(reason="a trial", force=True)
+    store.close()
+    shutil.copy(tmp_path / "other" / "ledger.db", lake / "ledger.db")
+    before = files(lake)
+    with pytest.raises(StoreError, match="that the ledger does not know"):
+        created(open_store(f"lake:{lake}"))
+    assert files(lake) == before
+
+
+def test_a_database_put_into_a_lake_goes_on_there_alone(tmp_path):
+    """Its first chunk is in the database, the newest in a file."""
+    (tmp_path / "lake").mkdir()
+    path = tmp_path / "lake" / "ledger.db"
+    created(open_store(path), grid={"sizes": [60]}).assign(units(30))
+    campaign = opened(tmp_path / "lake")
+    assert campaign.assign(units(60)).assigned == 30
+    assert campaign.verify().sound
+    with pytest.raises(StoreError, match="ledger of a lake"):
+        open_store(path)
 
 
 def test_nothing_is_written_into_the_lake(lake):
@@ -195,6 +247,8 @@ def test_a_ledger_in_postgresql(postgres_url, tmp_path):
     assert campaign.verify().sound
     assert len(files(tmp_path / "lake")) == 3
     store.close()
+    with pytest.raises(StoreError, match="ledger of a lake"):
+        open_store(postgres_url)
     with pytest.raises(StoreError, match="its ledger is postgresql"):
         open_store(f"lake:{tmp_path / 'lake'}")
     (tmp_path / "lake" / "ledger.txt").write_text("postgresql://elsewhere/x")

@@ -32,10 +32,18 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
     if "://" in text and not text.startswith("sqlite:///"):
         rule = "a path, sqlite:///path, postgresql://... or lake:folder"
         raise InvalidArgumentError("store", rule, text.partition("://")[0] + "://")
+    if text.lower().startswith(PREFIX):
+        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
+        raise InvalidArgumentError("store", rule, text.partition("?")[0])
     path = Path(text.removeprefix("sqlite:///"))
     if not create and not path.exists():
         raise StoreError(
             f"{path}: there is no such store. Creating a campaign makes one; or name another."
+        )
+    if path.is_dir():
+        raise StoreError(
+            f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
+            f"{PREFIX}{path}, or a file."
         )
     return SQLiteStore(path)
 

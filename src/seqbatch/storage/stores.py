@@ -19,6 +19,7 @@ from seqbatch.errors import (
 )
 from seqbatch.storage import migrating, schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
+from seqbatch.storage.in_files import refuse_ledger
 from seqbatch.storage.rows import View, tombstones
 
 #: How long a change waits for another to end, in seconds.
@@ -107,6 +108,8 @@ class SQLStore:
         try:
             with self._transaction(write=False) as connection:
                 found = migrating.revision(connection)
+                if found == migrating.KNOWN[-1]:
+                    self._refuse_other_kind(connection)
             migrating.refuse_unknown(found, self.label)
             if found != migrating.KNOWN[-1]:
                 with self._transaction(write=True) as connection:
@@ -182,6 +185,10 @@ class SQLStore:
 
     def _refuse_foreign(self, connection: sa.Connection) -> None:
         """Refuse a database that holds something else."""
+
+    def _refuse_other_kind(self, connection: sa.Connection) -> None:
+        """Refuse a database whose rows another kind of store keeps."""
+        refuse_ledger(connection, self.label)
 
     def _failures(self) -> tuple[type[Exception], ...]:
         """Return what this kind of database raises when it fails."""

@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from seqbatch.campaign.record.codec import DAMAGED
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import RowsElsewhere
 from seqbatch.errors import StoreError
+from seqbatch.storage.in_files import FILE
 
 #: The kinds of rows, each in a folder of its own.
 UNITS, DECISIONS, OUTCOMES = "units", "decisions", "outcomes"
 PARTIAL = ".partial"
+DAMAGED = "Restore it from a copy of the lake."
 NUMBER = "number"
 #: What files are called, by their events.
 OWN = re.compile(r"event-(\d{6,})-\d{6,}\.parquet(?:\.partial)?")
@@ -41,7 +42,7 @@ class FileRows(RowsElsewhere):
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "FileRows | bytes":
         """Return what a record of the ledger holds, able to read its file."""
-        if not content.startswith(b'{"file":'):
+        if not content.startswith(FILE):
             return content
         made = cls(content)
         made.folder = folder
@@ -99,9 +100,10 @@ class FileRows(RowsElsewhere):
         said = json.loads(self)
         try:
             content = self.path.read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"file {self.name}: is missing. {DAMAGED}") from None
         except OSError as error:
-            reason = "is missing" if isinstance(error, FileNotFoundError) else error.strerror
-            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}") from None
+            raise StoreError(f"file {self.name}: cannot be read: {error.strerror}.") from None
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
@@ -182,6 +184,15 @@ class Files:
             for path in folder.iterdir() if folder.is_dir() else ():
                 if (found := OWN.fullmatch(path.name)) and int(found[1]) > after_event:
                     path.unlink(missing_ok=True)
+
+    def require_none(self) -> None:
+        """Refuse a folder for a new campaign that another ledger's campaign has filled."""
+        if any(self._folder.glob("*/event-*.parquet")):
+            raise StoreError(
+                f"{self._folder}: has files of a campaign that the ledger does not know: it is an "
+                "older one, or another lake's. Nothing was touched. Restore the ledger that knows "
+                "them, move the folder away, or choose another name."
+            )
 
     def remove(self) -> None:
         """Remove all files of a campaign that was deleted."""

@@ -20,11 +20,17 @@ LEDGER, ADDRESS = "ledger.db", "ledger.txt"
 
 def open_lake(text: str, *, create: bool) -> "LakeStore":
     """Open the lake of an address, ``lake:folder`` or ``lake:folder?ledger=postgresql://...``."""
-    name, _, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
-    if not name or (ledger and not ledger.startswith(("postgresql://", "postgres://"))):
+    name, asked, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
+    known = not asked or ledger.startswith(("postgresql://", "postgres://"))
+    # `lake://folder` would be a folder of the root, which nobody means who writes it; what follows
+    # another question mark is a ledger that was misspelt.
+    if not name or name.startswith("//") or "?" in name or not known:
         rule = "lake:folder, or lake:folder?ledger=postgresql://user@host/database"
-        raise InvalidArgumentError("store", rule, f"{PREFIX}{name}")
+        # What is said of the ledger may hold a password.
+        shown, mark, _ = text.partition("?")
+        raise InvalidArgumentError("store", rule, f"{shown}{mark and '?...'}")
     folder = Path(name)
+    _require_ledger(folder)
     there = [each for each in (LEDGER, ADDRESS) if (folder / each).exists()]
     if not there:
         _make(folder, create=create)
@@ -32,6 +38,21 @@ def open_lake(text: str, *, create: bool) -> "LakeStore":
         where = (folder / ADDRESS).read_text().strip() if ADDRESS in there else folder / LEDGER
         raise StoreError(f"{PREFIX}{folder}: its ledger is {where}. Nothing was touched. Name it.")
     return PostgresLake(folder, ledger) if ledger else SQLiteLake(folder)
+
+
+def _require_ledger(folder: Path) -> None:
+    """Refuse files without a ledger: a new one would take them for what a crash left.
+
+    SQLite makes an empty file where a service loses the ledger that it has open.
+    """
+    ledger = folder / LEDGER
+    lost = not (folder / ADDRESS).exists() and not (ledger.exists() and ledger.stat().st_size)
+    if lost and any(folder.glob("*/units/event-*.parquet")):
+        raise StoreError(
+            f"{PREFIX}{folder}: has files of campaigns, and its ledger is lost: {LEDGER} is "
+            f"missing or empty, and there is no {ADDRESS}. Nothing was touched. Restore it from a "
+            "copy of the lake."
+        )
 
 
 def _make(folder: Path, *, create: bool) -> None:
@@ -66,6 +87,7 @@ class LakeStore(SQLStore):
             # A campaign that was deleted may have left files where the process died then.
             for gone in tombstones(view.connection):
                 Files(self.folder, gone.campaign, gone.name).remove()
+            Files(self.folder, view.number, name).require_none()
             with self._files(view):
                 yield view
 
@@ -97,6 +119,9 @@ class LakeStore(SQLStore):
         except BaseException:
             view.take_back(files_after=before)
             raise
+
+    def _refuse_other_kind(self, connection: sa.Connection) -> None:
+        """Refuse nothing: a lake reads rows in files and in its ledger."""
 
     def _view(self, connection: sa.Connection, campaign: int, name: str) -> View:
         return LakeView(connection, campaign, name, self.bulk, lake=self.folder)
