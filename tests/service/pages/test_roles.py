@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from seqbatch.service.access import NEEDED as API
 from seqbatch.service.app import PAGES
 from seqbatch.service.pages.roles import NEEDED
 from seqbatch.storage.tokens import ROLES
@@ -171,3 +172,28 @@ def test_the_page_has_the_table_of_roles():
         if needed is not None
     }
     assert shown == asked
+
+
+def test_no_page_and_no_answer_tells_a_viewer_the_seed(service, visits):
+    """Who knows it can compute the action of a unit before it is assigned."""
+    seed = 4_611_686_018_427
+    campaign = service.campaign(name="spring-2", seed=seed)
+    campaign.assign(pa.Table.from_pylist(UNITS))
+    opened = [
+        route.replace("{name}", "spring-2")
+        for (method, route), role in NEEDED.items()
+        if method == "GET" and role == "viewer" and "{once}" not in route
+    ]
+    for path in (*opened, "/campaigns/spring-2/document?what=protocol&format=json"):
+        assert str(seed) not in visits["viewer"].get(path).text, path
+    headers = {"Authorization": f"Bearer {service.token('viewer')}"}
+    calls = [
+        route.replace("{name}", "spring-2")
+        for (method, route), role in API.items()
+        if method == "GET" and role == "viewer"
+    ]
+    for path in calls:
+        assert str(seed) not in service.client.get(path, headers=headers).text, path
+    events = "/v1/campaigns/spring-2/events"
+    told = {"Authorization": f"Bearer {service.token('operator')}"}
+    assert str(seed) in service.client.get(events, headers=told).text

@@ -59,7 +59,7 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
-              "spec": declared.spec.model_dump(mode="json")},
+              "spec": declared.spec.model_dump(mode="json", exclude={"seed"})},
     )  # fmt: skip
 
 
