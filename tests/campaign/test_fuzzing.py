@@ -1,4 +1,4 @@
-"""A thousand damaged files and specs: each ends in an answer or in a refusal."""
+"""Five hundred damaged files and specs: each ends in an answer or in a refusal."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +8,7 @@ from tests.campaign.fuzzing import Examiner, cases
 pytestmark = pytest.mark.slow
 
 #: `make torture` tries ten times as many.
-CASES = 1_000
+CASES = 500
 
 
 def test_no_file_and_no_spec_ends_in_a_traceback(tmp_path):

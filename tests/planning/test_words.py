@@ -20,17 +20,27 @@ def row(batches, regret, cost=math.nan, error=1.0):
     return Row(batches=batches, sizes=sizes, regret=regret, error=error, total_cost=cost, **rest)
 
 
-def asking(*, batches=None, batch_cost=None, within=0.05, delay=0, waves=None):
+def asking(*, batches=None, batch_cost=None, within=0.05, delay=0, waves=None, noise=1.0):
     """Return a request of which 1,000 can be gained."""
     return SimpleNamespace(
         batches=batches, batch_cost=batch_cost, within=within, possible=1_000.0,
-        model=SimpleNamespace(conduct=SimpleNamespace(delay=delay)),
-        limits=SimpleNamespace(waves=waves),
+        model=SimpleNamespace(
+            conduct=SimpleNamespace(delay=delay), scenarios=[(0.1, noise), (0.2, noise)]
+        ),
+        limits=SimpleNamespace(waves=waves, units=10_000),
     )  # fmt: skip
 
 
 ROWS = [row(1, 1_000.0), row(2, 400.0), row(3, 130.0), row(4, 120.0)]
 ONLINE = row(None, 100.0)
+
+
+def test_a_gain_that_chance_hides_needs_no_batches():
+    # The whole gain is 900, and chance moves the total reward by 100 times the noise.
+    assert choose(asking(noise=170.0), ROWS, ONLINE).batches == 3
+    made = choose(asking(noise=190.0), ROWS, ONLINE)
+    assert made.batches == 1
+    assert "chance moves the total reward by 19,000" in made.reason
 
 
 def test_the_smallest_number_that_is_enough():
