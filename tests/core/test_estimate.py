@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqbatch.core import Statistics, least_squares, noise_variance, ridge
+from seqbatch.core import Statistics, least_squares, noise_variance, ridge, ridge_means
 
 random = np.random.default_rng(0)
 
@@ -20,6 +20,15 @@ def test_ridge(penalty):
     A = rows.T @ rows + penalty * np.eye(6)
     np.testing.assert_allclose(estimate.theta[0], np.linalg.solve(A, rows.T @ rewards))
     np.testing.assert_allclose(estimate.root[0].T @ estimate.root[0], np.linalg.inv(A))
+
+
+def test_ridge_without_widths_has_the_same_means():
+    rows, rewards = random.standard_normal((100, 4)), random.standard_normal(100)
+    statistics = observed(rows, rewards, np.arange(100) % 2, number=2)
+    means, whole = ridge_means(statistics, 0.3), ridge(statistics, 0.3)
+    np.testing.assert_allclose(means.theta, whole.theta, rtol=1e-12)
+    assert np.array_equal(means.rank, whole.rank)
+    assert means.root.size == 0
 
 
 def test_ridge_widths_stay_accurate_when_badly_conditioned():

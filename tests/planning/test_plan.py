@@ -524,3 +524,12 @@ def test_a_quick_answer_takes_few_trials_and_no_comparison():
     assert abs(quick.row.regret - whole.row.regret) < 4 * (quick.row.error + whole.row.error)
     assert "Other policies" not in str(quick)
     assert [row.batches for row in plan(**{**asked, "batches": 6}, quick=True).rows][-1] == 6
+
+
+def test_batches_are_the_same_without_a_comparison_of_policies():
+    asked = {"units": 3_000, "actions": 3, "features": 2, "batches": 2, "max_batches": 2}
+    whole, alone = plan(**asked), plan(**asked, compare=False)
+    assert alone.grid == whole.grid
+    assert whole.candidates
+    assert alone.candidates == ()
+    assert alone.policy == SBPE(first="uniform", ties="random")

@@ -1,7 +1,7 @@
 """Arrays in, arrays out: contexts, statistics, estimates. No I/O, no clock, no randomness."""
 
 from seqbatch.core.contexts import Contexts
-from seqbatch.core.estimate import Estimate, least_squares, noise_variance, ridge
+from seqbatch.core.estimate import Estimate, least_squares, noise_variance, ridge, ridge_means
 from seqbatch.core.lasso import lasso
 from seqbatch.core.problem import Layout, Problem
 from seqbatch.core.statistics import Statistics
@@ -16,4 +16,5 @@ __all__ = [
     "least_squares",
     "noise_variance",
     "ridge",
+    "ridge_means",
 ]

@@ -75,6 +75,15 @@ def ridge(
     return Estimate(theta, root, np.full(cells, dim, dtype=np.int64), np.full(cells, np.nan))
 
 
+def ridge_means(statistics: Statistics, penalty: float) -> Estimate:
+    """Solve (gram + penalty I) theta = moment in each cell, without widths."""
+    cells, dim = statistics.moment.shape
+    system = statistics.gram + penalty * np.eye(dim)
+    theta = np.empty_like(statistics.moment)
+    theta[:] = np.linalg.solve(system, statistics.moment[:, :, None])[:, :, 0]
+    return Estimate(theta, np.zeros((0, 0, 0)), np.full(cells, dim), np.full(cells, np.nan))
+
+
 def least_squares(statistics: Statistics) -> Estimate:
     """Solve gram theta = moment in each cell; the minimum-norm solution where it is singular.
 

@@ -21,12 +21,14 @@ from seqbatch.datasets.synthetic_avazu import SPECIFICATION, SyntheticAvazu, dra
 from seqbatch.environments.base import branch
 from seqbatch.simulation.device import counters
 from seqbatch.simulation.device.backend import Backend, backend
-from seqbatch.simulation.device.pools import chunks, signed_counts
+from seqbatch.simulation.device.pools import chunks, signed_counts, waking
 
 #: The place of these rows in the log's seed tree.
 _DEVICE = 2
 #: More than a row has columns that are drawn, its click included.
 _STREAMS = 32
+#: Rows that are drawn at a time: with fewer, a GPU waits for the host.
+_DRAWN = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +89,15 @@ class DeviceAvazu:
     @cached_property
     def theta(self) -> Floats:
         """The least-squares parameter of click on the rows' vectors; its sums have no rounding."""
-        place, (counts, click) = backend(self.device), self._made
-        xp = place.xp
-        gram, moment = place.zeros((self.dim, self.dim)), place.zeros((self.dim,))
-        for part in chunks(self.rows):
-            x, y = xp.astype(counts[part], xp.float64), xp.astype(click[part], xp.float64)
-            gram, moment = gram + x.T @ x, moment + y @ x
-        clicks = float(xp.sum(xp.astype(click, xp.float64)))
-        return theta_of(place.host(gram), place.host(moment), clicks, self.rows)
+        place = backend(self.device)
+        with waking(place):
+            xp, (counts, click) = place.xp, self._made
+            gram, moment = place.zeros((self.dim, self.dim)), place.zeros((self.dim,))
+            for part in chunks(self.rows):
+                x, y = xp.astype(counts[part], xp.float64), xp.astype(click[part], xp.float64)
+                gram, moment = gram + x.T @ x, moment + y @ x
+            clicks = float(xp.sum(xp.astype(click, xp.float64)))
+            return theta_of(place.host(gram), place.host(moment), clicks, self.rows)
 
     @cached_property
     def _made(self) -> tuple[Array, Array]:
@@ -105,7 +108,7 @@ class DeviceAvazu:
         effects = {name: place.array(values) for name, values in log.effects.items()}
         counts = xp.empty((self.rows, self.dim), dtype=xp.int8, device=place.device)
         click = xp.empty((self.rows,), dtype=xp.bool, device=place.device)
-        for part in chunks(self.rows):
+        for part in chunks(self.rows, _DRAWN):
             random = _RowDraws(place, self.seed, part)
             categories, click[part] = drawn(random, part.stop - part.start, effects)
             codes = [

@@ -71,6 +71,7 @@ def _planned_ends(wanted: tuple[int, int]) -> tuple[int, ...]:
             effect_spread=1,
             batches=batches,
             max_batches=batches,
+            compare=False,
         )
     return found.grid.ends
 

@@ -9,12 +9,10 @@ from seqbatch.planning.assumed import percent
 from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.limits import Sizes
+from seqbatch.planning.policy_candidates import GREEDY
 from seqbatch.planning.request import Request
 from seqbatch.planning.result import Plan
-from seqbatch.policies import SBPE
 from seqbatch.policies.base import LinearPolicy
-
-GREEDY = SBPE(first="uniform", ties="random")
 
 
 def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) -> Plan:

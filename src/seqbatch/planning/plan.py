@@ -20,6 +20,7 @@ from seqbatch.planning.asked import (
 )
 from seqbatch.planning.detecting import detecting
 from seqbatch.planning.effects import law_of, several
+from seqbatch.planning.policy_candidates import GREEDY
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import GridKind, Request
 from seqbatch.planning.result import Plan
@@ -61,6 +62,7 @@ def plan(
     power: float = 0.8,
     seed: int = 0,
     quick: bool = False,
+    compare: bool = True,
     progress: Report = silent,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
@@ -135,6 +137,9 @@ def plan(
     quick
         Answer soon rather than precisely: a quarter of the trials, four batches at most unless more
         are asked for, and pure exploitation without a comparison of policies.
+    compare
+        Whether to compare policies. Batches do not depend on it, and come sooner without: the plan
+        then names pure exploitation.
     progress
         Called with the share of the work that is done, now and then.
 
@@ -192,7 +197,7 @@ def plan(
     if contexts == "adversarial":
         return adversarial(request)
     require_answerable(model)
-    answer = partial(stochastic, progress=progress)
+    answer = partial(stochastic, policy=None if compare else GREEDY, progress=progress)
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)

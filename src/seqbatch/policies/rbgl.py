@@ -10,7 +10,7 @@ with a bias that fades as data come in.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seqbatch.core import ridge
+from seqbatch.core import ridge_means
 from seqbatch.policies.base import GreedyPolicy, State
 
 
@@ -49,4 +49,4 @@ class RBGL(GreedyPolicy):
 
     def estimate(self, state: State) -> State:
         """Solve the ridge regression of all evidence."""
-        return replace(state, estimates=(ridge(state.evidence[0], self.ridge),))
+        return replace(state, estimates=(ridge_means(state.evidence[0], self.ridge),))

@@ -49,6 +49,11 @@ class Rules:
             random_ties=rule.ties == "random",
         )
 
+    @classmethod
+    def fixed(cls, action: int) -> "Rules":
+        """Return the rule that everybody gets this action."""
+        return cls("fixed", action, None, None, 0.0, None, random_ties=False)
+
     @property
     def greedy(self) -> bool:
         """Whether the lowest action of highest mean is taken, among all of them."""

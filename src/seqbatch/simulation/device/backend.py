@@ -4,8 +4,10 @@ The simulator is written once, against the array API standard. A backend adds wh
 leaves out: moving arrays, generators of random numbers, and how much memory is free.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +16,13 @@ from seqbatch.core.arrays import AnyArray, Array
 from seqbatch.errors import InvalidArgumentError
 
 DEVICES = ("cuda", "cpu", "numpy")
+
+
+class Memory(NamedTuple):
+    """Bytes of a device: those that are free, and all."""
+
+    free: int
+    all: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,15 @@ class Backend:
     def host(self, values: Array) -> AnyArray:
         """Move an array here."""
         return np.asarray(values)
+
+    def sending(self, values: Sequence[Array]) -> Callable[[], list[AnyArray]]:
+        """Begin to move arrays here; what is returned waits for them, and for nothing later."""
+        moved = [self.host(each) for each in values]
+        return lambda: moved
+
+    def queue(self) -> AbstractContextManager[Any]:
+        """Have what follows, on this thread, wait for nothing that other threads ask for."""
+        return nullcontext()
 
     def empty(self, shape: tuple[int, ...]) -> Array:
         """Return an array of float64 to be filled."""
@@ -56,8 +74,8 @@ class Backend:
         """Fill an array with uniform numbers of [0, 1)."""
         generator.random(out=out)
 
-    def free_memory(self) -> int | None:
-        """Return how many bytes are free; None on the host, whose memory is everybody's."""
+    def memory(self) -> Memory | None:
+        """Return how many bytes there are; None on the host, whose memory is everybody's."""
         return None
 
 
@@ -65,10 +83,48 @@ class Backend:
 class TorchBackend(Backend):
     """PyTorch, on a processor or on a GPU."""
 
+    def array(self, values: AnyArray) -> Array:
+        """Move an array there, without waiting for what the GPU was told to do before."""
+        here = self.xp.asarray(values)
+        if self.device.type != "cuda":
+            return here
+        # From memory that the system may move elsewhere, a copy waits for all work before it.
+        return here.pin_memory().to(self.device, non_blocking=True)
+
     def host(self, values: Array) -> AnyArray:
         """Move an array here."""
         moved: AnyArray = values.cpu().numpy()
         return moved
+
+    def sending(self, values: Sequence[Array]) -> Callable[[], list[AnyArray]]:
+        """Begin to move arrays here; what is returned waits for them, and for nothing later."""
+        import torch
+
+        if self.device.type != "cuda":
+            return super().sending(values)
+        moved = [each.to("cpu", non_blocking=True) for each in values]
+        there = torch.cuda.Event()
+        there.record()
+
+        def arrived() -> list[AnyArray]:
+            there.synchronize()
+            return [each.numpy() for each in moved]
+
+        return arrived
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Have what follows, on this thread, wait for nothing that other threads ask for."""
+        import torch
+
+        if self.device.type != "cuda":
+            yield
+            return
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            yield
+        stream.synchronize()
 
     def generator(self, key: int) -> Any:
         """Return the generator of a 64-bit key: on a GPU counter-based, elsewhere seeded."""
@@ -84,15 +140,15 @@ class TorchBackend(Backend):
         """Fill an array with uniform numbers of [0, 1)."""
         out.uniform_(generator=generator)
 
-    def free_memory(self) -> int | None:
-        """Return the GPU's free bytes, with those that PyTorch holds but does not use."""
+    def memory(self) -> Memory | None:
+        """Return the GPU's bytes; those that PyTorch holds but does not use are free."""
         import torch
 
         if self.device.type != "cuda":
-            return super().free_memory()
-        free, _ = torch.cuda.mem_get_info(self.device)
+            return super().memory()
+        free, everything = torch.cuda.mem_get_info(self.device)
         held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return int(free + held)
+        return Memory(int(free + held), int(everything))
 
 
 def backend(device: str) -> Backend:

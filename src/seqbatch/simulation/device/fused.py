@@ -111,6 +111,14 @@ class PoolUnits:
         return lost, gained, counts, evidence
 
 
+def wake() -> None:
+    """Have Triton find what it compiled before, which takes it a while the first time."""
+    rows = torch.zeros((2, 1), dtype=torch.int8, device="cuda")
+    kernel = PoolKernel.of(rows, torch.zeros(2, dtype=torch.float64, device="cuda"), noise=0.0)
+    nobody = torch.zeros((1, 1), dtype=torch.int64, device="cuda")
+    kernel.at(nobody, 0)(slice(0, 1), Rules.fixed(0), learn=False)
+
+
 # Globals that a kernel reads must be constants of the compiler; types such as Any are globals too,
 # so that kernels have none.
 _GOLDEN = tl.constexpr(counters.GOLDEN)
@@ -173,7 +181,8 @@ def _summed(
     gained = tl.zeros((TILE,), tl.float64)
     ones = tl.zeros((TILE,), tl.float64)
     squares = tl.zeros((TILE,), tl.float64)
-    moment = tl.zeros((RECORD,), tl.float64)
+    # Summed over units once at the end: over each tile's, threads would wait for one another.
+    moment = tl.zeros((TILE, RECORD), tl.float64)
     gram = tl.zeros((RECORD, RECORD), tl.int32)
     low = start + piece.to(tl.int64) * each
     for tile in range(0, each, TILE):
@@ -206,13 +215,13 @@ def _summed(
             reward = tl.where(real, mean + error, 0.0)
             x = tl.where(real[:, None], tl.where(second[:, None], x_two, x_one), 0)
             squares += reward * reward
-            moment += tl.sum(x.to(tl.float64) * reward[:, None], axis=0)
+            moment += x.to(tl.float64) * reward[:, None]
             gram += tl.dot(tl.trans(x), x, out_dtype=tl.int32)
     tl.store(scalars + cell * 4, tl.sum(lost, axis=0))
     tl.store(scalars + cell * 4 + 1, tl.sum(gained, axis=0))
     tl.store(scalars + cell * 4 + 2, tl.sum(ones, axis=0))
     tl.store(scalars + cell * 4 + 3, tl.sum(squares, axis=0))
     if LEARN:
-        tl.store(moments + cell * RECORD + columns, moment)
+        tl.store(moments + cell * RECORD + columns, tl.sum(moment, axis=0))
         places = columns[:, None] * RECORD + columns[None, :]
         tl.store(grams + cell * RECORD * RECORD + places, gram)

@@ -15,8 +15,9 @@ from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Sou
 #: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
 #: action of a unit.
 COPIES, BESIDE = 4, 24
-#: The share of the free memory that is planned for: three processes may share a GPU.
-SHARE = 0.3
+#: The share of a GPU's memory that is planned for, and at most that of what is free: five processes
+#: may share it (`seqbatch.simulation.sweep`).
+SHARE, OF_FREE = 0.18, 0.9
 #: What blocks may take on the host: more would only leave the processor's caches.
 ON_HOST = 2**28
 #: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
@@ -47,7 +48,7 @@ def sources(
         and (pool := _held(first, backend))
         and pool.kernel
     ):
-        yield PoolSource(cast(Any, instances), pool, backend, KERNEL), instances
+        yield PoolSource(cast(Any, instances), pool, backend, KERNEL, shared=False), instances
         return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
@@ -62,8 +63,8 @@ def sources(
 
 def usable(backend: Backend) -> int:
     """Return how many bytes blocks may take."""
-    free = backend.free_memory()
-    return ON_HOST if free is None else int(free * SHARE)
+    memory = backend.memory()
+    return ON_HOST if memory is None else int(min(memory.all * SHARE, memory.free * OF_FREE))
 
 
 def _maker(
@@ -86,7 +87,7 @@ def _maker(
 def _held(instance: PoolInstance, backend: Backend) -> DevicePool | None:
     """Return the instance's pool on the device, if it fits."""
     needed = DevicePool.nbytes(instance.environment)
-    fits = backend.free_memory() is None or needed <= usable(backend)
+    fits = backend.memory() is None or needed <= usable(backend)
     return device_pool(instance.environment, backend) if fits else None
 
 
@@ -96,10 +97,11 @@ def pool_block(units: int) -> int:
 
 
 def _say(what: str, backend: Backend, instead: str) -> None:
-    free = backend.free_memory()
-    if free is not None:
+    memory = backend.memory()
+    if memory is not None:
+        free = f"{memory.free / 2**30:.2f} GiB free"
         warnings.warn(
-            f"{backend.name} has {free / 2**30:.2f} GiB free, too little for {what}: {instead}.",
+            f"{backend.name} has {free}, too little for {what}: {instead}.",
             DeviceMemoryWarning,
             stacklevel=2,
         )

@@ -1,13 +1,13 @@
 """What becomes of some units of all trials under a rule: regret, reward, counts and sums."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from seqbatch.core import Problem, Statistics
-from seqbatch.core.arrays import Array, Floats, namespace
+from seqbatch.core.arrays import AnyArray, Array, Floats, namespace
 from seqbatch.simulation.device.assigning import Rules
-from seqbatch.simulation.device.backend import Backend
 from seqbatch.simulation.device.units import Units
 
 #: Units whose products are summed by one piece of the device; more pieces keep it busier.
@@ -96,13 +96,14 @@ def evidence_of(
     return gram, moment, squares, count
 
 
-def statistics(
-    parts: list[tuple[Array, Array, Array, Array]], shape: Floats, backend: Backend
-) -> Statistics:
-    """Return all trials' statistics from those of parts of their units; `shape` is the source's."""
-    gram, moment, squares, count = (
-        backend.host(sum(columns[1:], columns[0])) for columns in zip(*parts, strict=True)
-    )
+def added(parts: Sequence[tuple[Array, ...]]) -> list[Array]:
+    """Add up the evidence of parts of the units."""
+    return [sum(columns[1:], columns[0]) for columns in zip(*parts, strict=True)]
+
+
+def statistics(sums: Sequence[AnyArray], shape: Floats) -> Statistics:
+    """Return all trials' statistics from their evidence on the host; `shape` is the source's."""
+    gram, moment, squares, count = sums
     turned = np.swapaxes(shape, -1, -2)[:, None] @ gram @ shape[:, None]
     cells, dim = count.size, gram.shape[-1]
     return Statistics(

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -67,6 +69,23 @@ def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
     return PoolKernel.of(made.rows, made.means, noise=pool.noise)
 
 
+@contextmanager
+def waking(backend: Backend) -> Iterator[None]:
+    """Load the kernel while a GPU makes its pool."""
+    if backend.name != "cuda" or find_spec("triton") is None:
+        yield
+        return
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(_wake)
+        yield
+
+
+def _wake() -> None:
+    from seqbatch.simulation.device import fused
+
+    fused.wake()
+
+
 # One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
 @lru_cache(maxsize=1)
 def device_pool(pool: FeaturePool, backend: Backend) -> DevicePool:
@@ -83,9 +102,11 @@ class PoolSource:
         pool: DevicePool,
         backend: Backend,
         size: int,
+        *,
+        shared: bool = True,
     ) -> None:
         self.environment, self.backend = instances[0].environment, backend
-        self.size = size
+        self.size, self.shared = size, shared
         self.pool, self.shape = pool, pool.scale * np.eye(self.environment.dim)[None]
         keys = trial_keys([instance.seed for instance in instances])
         self.keys = backend.array(keys)[:, None]
@@ -128,10 +149,10 @@ class PoolSource:
         return xp.stack(chosen, axis=-1)
 
 
-def chunks(rows: int) -> Iterator[slice]:
+def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
     """Cut so many rows into pieces."""
-    for start in range(0, rows, CHUNK):
-        yield slice(start, min(start + CHUNK, rows))
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
 
 
 def stepped(values: Array, xp: Array) -> Array:

@@ -4,7 +4,8 @@ The device draws units, assigns them by the frozen rules and sums them up. All e
 own code, as in any other simulation: `begin`, `absorb`, `close`, and the estimates.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, cast
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from seqbatch.core import Problem
-from seqbatch.core.arrays import Array, Floats, Integers
+from seqbatch.core.arrays import AnyArray, Array, Floats, Integers
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -35,7 +36,7 @@ from seqbatch.simulation.device import crowd
 from seqbatch.simulation.device.assigning import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import sources
-from seqbatch.simulation.device.outcomes import outcome, statistics
+from seqbatch.simulation.device.outcomes import added, outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
 from seqbatch.simulation.trajectory import Trajectory, problem_of
 
@@ -92,15 +93,39 @@ def simulate_trials(
     greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
     for source, part in sources(instances, environment, place, greedy=greedy):
         thetas = [instance.theta for instance in part]
+        going: dict[int, _Run] = {}
         with ThreadPoolExecutor(1) as aside:
             shared = (thetas, checkpoints, learn_last, source, place, aside)
-            going = [
-                _Run(cast(BasePolicy, policy), problem, *shared)
-                for (policy, _), problem in zip(runs, problems, strict=True)
-            ]
-            _play(going, source)
-            done += [list(one) for one in zip(*(run.trajectories() for run in going), strict=True)]
+
+            def played(some: Sequence[int], shared: Any = shared, going: Any = going) -> None:
+                with place.queue():
+                    for number in some:
+                        policy = cast(BasePolicy, runs[number][0])
+                        going[number] = _Run(policy, problems[number], *shared)
+                    _play([going[number] for number in some], shared[3])
+
+            _side_by_side(played, _parts([grid for _, grid in runs], source))
+            found = [going[number].trajectories() for number in range(len(runs))]
+        done += [list(one) for one in zip(*found, strict=True)]
     return done
+
+
+def _parts(grids: Sequence[Grid], source: Source) -> list[list[int]]:
+    """Return which runs share units; where none do, the longest are apart from the others."""
+    longest = max(grid.units for grid in grids)
+    long, short = list[int](), list[int]()
+    for number, grid in enumerate(grids):
+        (long if source.shared or grid.units == longest else short).append(number)
+    return [part for part in (long, short) if part]
+
+
+def _side_by_side(play: Callable[[Sequence[int]], None], parts: Sequence[Sequence[int]]) -> None:
+    """Play parts of the runs on threads: the device works for one while another closes batches."""
+    with ThreadPoolExecutor(max(len(parts) - 1, 1)) as others:
+        waiting = [others.submit(play, part) for part in parts[1:]]
+        play(parts[0])
+        for one in waiting:
+            one.result()
 
 
 def _play(runs: Sequence["_Run"], source: Source) -> None:
@@ -108,8 +133,9 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
     index = 0
     while waiting := [run for run in runs if not run.finished]:
         units = source.block(index)
-        for start in range(0, len(waiting), SCORED):
-            _feed(waiting[start : start + SCORED], units)
+        together = SCORED if units.fused is None else len(waiting)
+        for start in range(0, len(waiting), together):
+            _feed(waiting[start : start + together], units)
         index += 1
 
 
@@ -121,9 +147,12 @@ def _feed(runs: Sequence["_Run"], units: Units) -> None:
         found = greedy_actions(units.contexts, [run.rules for run in alike])
         for run, actions in zip(alike, found, strict=True):
             run.ready = actions
-    for run in runs:
-        run.feed(units)
-        run.ready = None
+    # In turns, so that the device works for the others while one closes a batch.
+    going = deque(run.feed(units) for run in runs)
+    while going:
+        run_on = going.popleft()
+        if next(run_on, None) is not None:
+            going.append(run_on)
 
 
 class _Run:
@@ -171,8 +200,8 @@ class _Run:
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
         self.counts: Array = 0
 
-    def feed(self, units: Units) -> None:
-        """Take the block's units, through as many batches as they reach."""
+    def feed(self, units: Units) -> Iterator[int]:
+        """Take the block's units; stop at the end of each batch, whose number is yielded."""
         used = 0
         while used < len(units) and not self.finished:
             wanted = self.problem.size(self.batch) - self.done
@@ -180,7 +209,10 @@ class _Run:
             self.take(units, part)
             used = part.stop
             if self.done == self.problem.size(self.batch):
-                self.close()
+                arrived = self.place.sending(self.sums())
+                yield self.batch
+                self.close(arrived())
+        self.ready = None
 
     def take(self, units: Units, part: slice) -> None:
         """Assign units of the open batch, and sum up their outcomes."""
@@ -206,18 +238,22 @@ class _Run:
         cuts = sorted({0, units, *(bound for bound in bounds if 0 < bound < units)})
         return [slice(part.start + low, part.start + high) for low, high in pairwise(cuts)]
 
-    def close(self) -> None:
+    def sums(self) -> list[Array]:
+        """Return regret, reward and counts so far, and each group's evidence."""
+        evidence = [each for parts in self.evidence.values() for each in added(parts)]
+        return [self.regret, self.reward, self.counts, *evidence]
+
+    def close(self, sums: Sequence[AnyArray]) -> None:
         """End the batch: teach every trial's policy its sums, and note what is known then."""
+        sofar, evidence = sums[:3], sums[3:]
         if self.batch <= self.learning:
-            for group, parts in self.evidence.items():
-                sums = statistics(parts, self.shape, self.place)
-                self.state = self.policy.absorb(self.state, group, sums)
+            for place, group in enumerate(self.evidence):
+                learned = statistics(evidence[4 * place : 4 * place + 4], self.shape)
+                self.state = self.policy.absorb(self.state, group, learned)
             self.state = self.policy.close(self.state)
             if self.thetas is not None:
                 self.error = crowd.errors(self.state, self.policy, self.thetas)
             self.look_aside()
-        host = self.place.host
-        sofar = (host(self.regret), host(self.reward), host(self.counts))
         self.closed.append((*sofar, self.error))
         self.batch, self.done = self.batch + 1, 0
         # What was scored belongs to the rule that was.

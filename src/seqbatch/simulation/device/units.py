@@ -109,10 +109,13 @@ class Source(Protocol):
     shape
         What a block's vectors are multiplied by to be contexts, shape (trials or 1, dim, dim). It
         is cheaper to change parameters and sums by it than every vector.
+    shared
+        Whether all runs use the units of a block; else each draws them anew, in a kernel.
     """
 
     size: int
     shape: Floats
+    shared: bool
 
     def block(self, index: int) -> Units:
         """Return units index * size and following."""
@@ -121,7 +124,7 @@ class Source(Protocol):
 class HostSource:
     """Blocks that the environment makes as ever, one trial after another, moved to the device."""
 
-    size = BLOCK
+    size, shared = BLOCK, True
 
     def __init__(self, instances: Sequence[Instance], dim: int, backend: Backend) -> None:
         self.instances, self.backend = instances, backend
@@ -150,6 +153,8 @@ class HostSource:
 
 class LinearSource:
     """Linear rewards over contexts that are drawn on the device, by the environment's own law."""
+
+    shared = True
 
     def __init__(self, instances: Sequence[LinearInstance], backend: Backend) -> None:
         self.environment: LinearEnvironment = instances[0].environment
