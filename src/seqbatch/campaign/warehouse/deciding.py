@@ -17,6 +17,8 @@ from seqbatch.campaign.warehouse.rule import Rule
 from seqbatch.campaign.warehouse.stages import Stages, named
 from seqbatch.core.arrays import Floats
 
+#: Cells of categories and booleans that a wave may be summed up by before it is summed up in all.
+MOST_CELLS = 4_096
 #: The three draws of a unit.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
 
@@ -33,7 +35,8 @@ class Deciding:
     units
         The table of units.
     keep
-        Whether the numbers of the model are passed on to the last stage.
+        Whether the numbers of the model are passed on to the last stage: all of them, or the
+        columns that make up cells instead of those that these determine.
     """
 
     def __init__(self, now: Situation, rule: Rule, sql: Dialect, units: str, *, keep: bool) -> None:
@@ -42,7 +45,11 @@ class Deciding:
         encoder = now.encoder(wave=now.wave)
         self.columns: Columns = columns_of(encoder, sql)
         self._allowed = allowed_of(encoder, sql)
+        self.by_cells = keep and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
         self.kept = self.columns.vector if keep else []
+        if self.by_cells:
+            moving = [name for name in self.kept if name not in self.columns.steady]
+            self.kept = [*self.columns.keys, *moving]
         self.ids = [f"u{place}" for place in range(len(now.spec.unit))]
         self.stages = Stages(sql)
         self._given(units)
@@ -88,10 +95,11 @@ class Deciding:
         problem = (f"CASE {cases} END", "problem")
         settled = self._allowed.settled if self._allowed else []
         base = named(*self.ids, "id")
-        self.stages.add("drawn", [*base, problem, *draws, *settled, *columns.base])
+        keys = named(*columns.keys) if self.by_cells else []
+        self.stages.add("drawn", [*base, problem, *draws, *settled, *keys, *columns.base])
         if columns.crossed:
             own = [alias for _, alias in columns.base]
-            self.stages.add("crossed", [*self._passed(), *named(*own), *columns.crossed])
+            self.stages.add("crossed", [*self._passed(), *keys, *named(*own), *columns.crossed])
 
     def _passed(self) -> list[Item]:
         """Return what every stage from the draws on passes on."""
