@@ -24,7 +24,7 @@ from seqbatch.campaign.warehouse.dialects import Dialect
 #: An expression and its name.
 Item = tuple[str, str]
 #: How many actions a unit may get; NULL where that is none.
-COUNT = "options"
+COUNT = "choices"
 SIGNS = {"==": "=", "!=": "<>"}
 
 
