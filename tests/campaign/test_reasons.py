@@ -139,6 +139,12 @@ def test_a_setting_that_is_nearly_right_is_named():
     )
 
 
+def test_a_setting_of_another_table_is_not_said_to_mean_itself():
+    assert "units: is not a setting of this table, but of another" in refusal(
+        {**WHOLE, "units": 40}
+    )
+
+
 @pytest.mark.parametrize(("value", "shown"), [
     (None, "nothing"), ("a\n", '"a\\n"'), (2.5, "2.5"), (datetime.date(2026, 3, 1), "2026-03-01"),
     (b"x", "a value of type bytes"), (10**999, "a number of very many digits"),

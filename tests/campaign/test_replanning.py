@@ -74,8 +74,8 @@ def test_a_wave_proposes_sizes_that_are_adopted_by_an_event(store):
     assert now.sizes == (planned[0], *made.sizes)
     assert now.randomised == max(0.1, made.explored)
     assert campaign.replan() is None
-    with pytest.raises(CampaignStateError, match=r"no proposal to adopt\. One is made when"):
-        campaign.replan(adopt=True)
+    assert campaign.replan(adopt=True) == made
+    assert campaign.situation() == now
     table, _ = wave(campaign)
     assert len(table) == made.sizes[0]
     assert campaign.situation().explored == 0.0
@@ -101,12 +101,18 @@ def test_shares_of_the_variance_stay_as_they_were_declared(store):
 def test_a_proposal_lapses_when_units_are_assigned_or_a_person_amends(store):
     campaign = adaptive(store)
     wave(campaign)
+    campaign.replan(adopt=True)
     campaign.amend(reason="fewer", units=2_000)
     assert campaign.replan() is None
+    # Not adopted again: the sizes to come are a person's.
+    with pytest.raises(CampaignStateError, match=r"no proposal to adopt\. One is made when"):
+        campaign.replan(adopt=True)
     other = adaptive(store, name="winter")
     wave(other)
     other.assign(pl.DataFrame({"id": ["x"], "age": [30.0], "zip": ["urban"]}))
     assert other.status().proposal is None
+    with pytest.raises(CampaignStateError, match="no proposal to adopt"):
+        other.replan(adopt=True)
 
 
 def test_without_being_declared_nothing_is_proposed(store):

@@ -5,6 +5,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
+from seqbatch.campaign.warehouse import deciding
 from seqbatch.errors import (
     CampaignStateError,
     InvalidArgumentError,
@@ -120,6 +121,32 @@ def test_postgres_sums_up_to_the_same_numbers(store, folder, postgres):
     keys = ["action", "part", "seen"]
     one, two = (frame.drop("statement").sort(keys).cast(pl.String) for frame in (one, two))
     assert one.rows() == two.select(one.columns).rows()
+
+
+def test_sums_by_cells_are_those_of_all_rows(store, folder, monkeypatch):
+    crossed = [["vip", "zip"], ["age", "zip"], ["age", "spend"]]
+    features = {**ELSEWHERE["features"], "interactions": crossed}
+    campaign = Campaign.create({**ELSEWHERE, "features": features}, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    one, path = summed(campaign, folder, units, outcomes)
+    assert "cells AS (" in path.read_text()
+    # Four of zip and two more, three of vip.
+    monkeypatch.setattr(deciding, "MOST_CELLS", 17)
+    two, path = summed(campaign, folder, units, outcomes)
+    assert "cells AS (" not in path.read_text()
+    assert one.schema == two.schema
+    assert one.drop("statement").equals(two.drop("statement"), null_equal=True)
+    monkeypatch.setattr(deciding, "MOST_CELLS", 18)
+    assert "cells AS (" in campaign.sql(what="sums", units="units", outcomes="outcomes")
+
+
+def test_a_unit_that_comes_twice_with_different_columns_is_found(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    other = units.head(1).with_columns(vip=pl.col("vip").fill_null(False).not_(), zip=pl.lit("x"))
+    sums, path = summed(campaign, folder, pl.concat([units, other]), outcomes)
+    with pytest.raises(InvalidFileError, match="a unit is in the table more than once"):
+        campaign.record_sums(sums, statement=path)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -1,5 +1,7 @@
 """The open wave's rule as SQL: databases decide and sum up as Python does, bit for bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +15,9 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.tables.assignments import Decided
 from seqbatch.campaign.warehouse.deciding import DRAWS
 from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
+from seqbatch.campaign.warehouse.rule import rule_of
+from seqbatch.campaign.warehouse.statement import assigning
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
@@ -82,6 +87,18 @@ def test_the_first_wave_is_uniform(store):
     statement = campaign.sql(units="units")
     found = require_same(campaign, lambda units: in_duckdb(statement, units=units), count=600)
     assert found["action"].value_counts()["count"].min() > 150
+
+
+def test_a_share_that_was_adopted_is_randomised(ready):
+    rule = ready.rule()
+    now = replace(rule.now, explored=0.5)
+    text = assigning(now, rule_of(now, rule.state), dialect_of("duckdb"), "units")
+    units = customers(2_000, seed=2)
+    found = in_duckdb(text, units=units).sort("id")
+    wanted = pl.DataFrame(FrozenRule(now, rule.state).assign(units.to_arrow().to_batches()[0]))
+    assert found["randomised"].sum() > 900
+    for column in ("action", "probability", "randomised"):
+        assert (found[column] == wanted.sort("id")[column]).all(), column
 
 
 def test_retired_actions_and_those_without_outcomes_are_passed_over(store):
@@ -211,7 +228,6 @@ def test_names_and_texts_are_quoted():
         ({}, 'declare draws = "md5"'),
         ({"draws": "md5"}, r"hashed by blake2 \(city\)"),
         ({"draws": "md5", "draw": "balanced"}, "drawn together"),
-        ({"draws": "md5", "eligible": {"call": "age > 30"}}, "not everybody"),
         ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "the policy is Thompson"),
     ],
 )

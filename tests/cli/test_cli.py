@@ -43,6 +43,7 @@ def test_grid():
         (("grid", "--units", "50", "--kind", "round"), "kind must be one of"),
         (("grid", "--units", "50", "--batches", "some"), "batches must be one of"),
         (("reproduce", "fig9"), "name must be one of"),
+        (("reproduce", "fig1"), "received fig1. fig1-mushroom or fig1-covertype may be meant."),
         (("reproduce", "batches", "--device", "numpy"), "left out but for fig2 and fig3"),
         (("reproduce", "fig3", "--device", "tpu"), "device must be one of 'cuda', 'cpu', 'numpy'"),
         (("simulate", "nowhere.toml"), "which is not there"),
@@ -87,6 +88,22 @@ def test_simulate(tmp_path):
     assert rows[0]["trials"] == 3
     again = run("simulate", str(spec), "--out", str(tmp_path / "out"))
     assert "greedy" in again.stdout
+
+
+@pytest.mark.parametrize("words", [("simulate", "spec.toml"), ("reproduce", "coverage")])
+def test_an_engine_that_is_refused_leaves_no_folder(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC, encoding="utf-8")
+    result = run(*words, "--out", "out", "--engine", "dusk", code=2)
+    assert "--engine must be one of local, dask, ray" in " ".join(result.stderr.split())
+    assert [file.name for file in tmp_path.iterdir()] == ["spec.toml"]
+
+
+def test_help_names_every_experiment():
+    from seqbatch.lab import EXPERIMENTS
+
+    shown = run("reproduce", "--help").stdout
+    assert [name for name in EXPERIMENTS if name not in shown] == []
 
 
 @pytest.mark.slow

@@ -1,10 +1,14 @@
 """A whole campaign over HTTP, from the plan to the export."""
 
+import inspect
 import io
+import json
 
 import polars as pl
 import pytest
 
+from seqbatch import planning
+from seqbatch.service.models import PlanBody
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
 
@@ -57,6 +61,19 @@ def test_a_plan(service):
     answer = service.post("/v1/plan", body, role="viewer")
     assert answer.status_code == 200
     assert sum(answer.json()["sizes"]) == 20_000
+
+
+def test_a_plan_takes_what_the_planner_takes(service):
+    known = set(inspect.signature(planning.plan).parameters) - {"progress"}
+    assert known == set(PlanBody.model_fields)
+    body = {
+        "units": 2_000, "actions": 2, "features": 1, "effect": [0.3], "effect_spread": 1.5,
+        "batches": 2, "detect": 0.3, "quick": True, "max_batches": 2,
+    }  # fmt: skip
+    answer = service.post("/v1/plan", body, role="viewer")
+    assert answer.status_code == 200, answer.text
+    told = planning.plan(**body).as_dict()
+    assert answer.json() == json.loads(json.dumps(told))
 
 
 def test_a_spec_as_toml(service):

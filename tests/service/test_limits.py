@@ -28,6 +28,23 @@ def test_a_token_that_makes_too_many_calls_is_told_when_to_come_again(tmp_path):
         assert service.client.get("/health").status_code == 200
 
 
+def test_an_address_that_sends_wrong_tokens_is_told_when_to_come_again(tmp_path):
+    with running(tmp_path / "campaigns.db", wrong_tokens=3) as service:
+        wrong = {"authorization": f"Bearer sqb_{'x' * 40}"}
+        assert service.get("/v1/campaigns", role="viewer").status_code == 200
+        answers = [service.client.get("/v1/campaigns", headers=wrong) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
+        assert "wrong tokens came from this address" in answers[-1].json()["detail"]
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
+        # Who was let in before goes on; who has no token at all is told so.
+        assert service.get("/v1/campaigns", role="viewer").status_code == 200
+        assert service.client.get("/v1/campaigns").status_code == 401
+        visit = Visit(service, None)
+        fields = {"token": "sqb_guess", "csrf": token(visit.get("/sign-in").text)}
+        assert visit.send("/sign-in", fields).status_code == 429
+        visit.close()
+
+
 def test_pages_are_calls_of_their_token_too(tmp_path):
     with running(tmp_path / "campaigns.db", rate=0.01, burst=3) as service:
         visit = Visit(service, "viewer")

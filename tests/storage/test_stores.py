@@ -319,6 +319,56 @@ def test_stores_that_are_not_there(tmp_path):
         open_store("postgresql://nobody@127.0.0.1:1/none")
 
 
+@pytest.mark.parametrize("address", ["lakes:exp", "sqlite:x.db", "postgres:x", "lake", "SQLite"])
+@pytest.mark.parametrize("create", [True, False])
+def test_addresses_of_no_kind(address, create, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=r"sqlite:///path, .* or lake:folder"):
+        open_store(address, create=create)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["./lakes:exp", "sqlite:///lakes:exp", "c:exp", "lakes:exp"])
+def test_files_whose_names_look_like_addresses(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if address == "lakes:exp":
+        open_store("./lakes:exp").close()
+    open_store(address).close()
+    assert len(list(tmp_path.glob("*exp"))) == 1
+
+
+@pytest.mark.parametrize("address", ["~/x.db", "sqlite:///~/x.db", "lake:~/x.db"])
+def test_the_home_folder_has_a_short_name(address, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    open_store(address).close()
+    assert (tmp_path / "x.db").exists()
+
+
+@pytest.mark.parametrize("prefix", ["", "lake:"])
+def test_places_where_no_store_can_be_made(prefix, tmp_path, monkeypatch):
+    with pytest.raises(StoreError, match=f"no folder {tmp_path}/none to make it in"):
+        open_store(f"{prefix}{tmp_path}/none/x")
+    # Whoever runs the tests may be allowed to write anywhere.
+    monkeypatch.setattr("os.access", lambda path, _: path != tmp_path)
+    with pytest.raises(StoreError, match=f"you may not write to {tmp_path}"):
+        open_store(f"{prefix}{tmp_path}/x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("prefix", ["", "lake:"])
+def test_a_file_that_may_only_be_read_is_named(prefix, tmp_path):
+    store = open_store(f"{prefix}{tmp_path}/x")
+    file = tmp_path / "x" / "ledger.db" if prefix else tmp_path / "x"
+
+    @sa.event.listens_for(store._engine, "connect")
+    def forbid(raw, _record):
+        raw.execute("PRAGMA query_only = ON")
+
+    with pytest.raises(StoreError, match=f"read {file} but not write it: .* {file.parent}"):
+        begun(store)
+    store.close()
+
+
 def test_passwords_are_not_shown(tmp_path):
     with pytest.raises(StoreError) as caught:
         open_store("postgresql://ann:hunter2@127.0.0.1:1/none")

@@ -593,13 +593,14 @@ class Campaign:
         Parameters
         ----------
         adopt
-            Make them the campaign's, by an event of their own.
+            Make them the campaign's, by an event of their own. Once they are, the same call gets
+            the same answer, and changes nothing.
         reason
             Why; what the proposal rests on, where left out.
         """
-        now = self.situation()
         if adopt:
-            adopt_proposal(self.store, self.name, self._logbook, why=reason)
+            return adopt_proposal(self.store, self.name, self._logbook, why=reason)
+        now = self.situation()
         return None if now.proposal is None else Proposal.of(now.proposal)
 
     @naming_damage

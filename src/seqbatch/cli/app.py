@@ -121,7 +121,12 @@ def grid(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, or all.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, coverage, or all of them."
+        ),
+    ],
     trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
@@ -141,7 +146,9 @@ def reproduce(
 
     if name != "all" and name not in EXPERIMENTS:
         known = ", ".join([*EXPERIMENTS, "all"])
-        complain(f"name must be one of {known}; received {name}.")
+        meant = " or ".join(each for each in EXPERIMENTS if each.startswith(name))
+        hint = f" {meant} may be meant." if meant else ""
+        complain(f"name must be one of {known}; received {name}.{hint}")
         raise typer.Exit(BAD_INPUT)
     files, failed = {}, False
     for wanted in list(EXPERIMENTS) if name == "all" else [name]:

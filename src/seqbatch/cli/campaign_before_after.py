@@ -170,6 +170,7 @@ def replan(
     Example: seqbatch campaign replan spring --adopt
     """
     with opened(name, store, who, as_json) as campaign:
+        before = campaign.situation().sequence
         found = campaign.replan(adopt=adopt, reason=reason)
         now = campaign.situation()
         then = next_command(campaign, store)
@@ -181,7 +182,9 @@ def replan(
 
     said = f"No proposal. {why_none(now)}"
     say(said if found is None else proposal_text(found, now.spec.reward.unit))
-    if adopt:
+    if adopt and now.sequence == before:
+        say("Adopted already. Nothing was changed.")
+    elif adopt:
         say(f"Adopted (event {now.sequence}).")
     elif found is not None and found.changes:
         say_how_to_adopt(name, store)

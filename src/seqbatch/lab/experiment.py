@@ -83,9 +83,10 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
             f"{options.device!r} with {experiment.name}",
         )
     folder = options.out / experiment.name
-    folder.mkdir(parents=True, exist_ok=True)
     # Apart, so that a quick look, a device's and the full run do not meet.
     table = experiment.run(replace(options, out=folder / _run_folder(options)))
+    # Not before: a run that is refused leaves no folder behind.
+    folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{experiment.name}.{ending}" for ending in ("parquet", "csv")]
     table.write_parquet(files[0])
     flat = [name for name, kind in table.schema.items() if not kind.is_nested()]

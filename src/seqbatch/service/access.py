@@ -10,6 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from seqbatch.service.problems import ProblemError
+from seqbatch.service.rate import WrongTokens
+from seqbatch.service.settings import Settings
 from seqbatch.storage import tokens
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import ROLES, Token
@@ -60,19 +62,31 @@ class Access:
     ----------
     store
         Where they are kept.
-    seconds
-        How long one is believed.
+    settings
+        How long one is believed, and how many wrong ones an address may send.
     """
 
     MOST = 10_000
 
-    def __init__(self, store: SQLStore, seconds: float) -> None:
+    def __init__(self, store: SQLStore, settings: Settings) -> None:
         self._store = store
-        self._seconds = seconds
+        self._seconds = settings.token_seconds
+        self._wrong = WrongTokens(settings.wrong_tokens)
         self._known: dict[str, Believed] = {}
 
-    async def token(self, secret: str) -> Token | None:
+    async def token(self, secret: str, request: Request) -> Token | None:
         """Return the token that these letters are, None where it is none or no longer one."""
+        address = request.client.host if request.client else ""
+        # Before the store is asked: what cannot be a token is none.
+        possible = tokens.well_formed(secret)
+        if not possible or tokens.hashed(secret) not in self._known:
+            self._wrong.require_few(address)
+        found = await self._found(secret) if possible else None
+        if found is None:
+            self._wrong.add(address)
+        return found
+
+    async def _found(self, secret: str) -> Token | None:
         kept, now = tokens.hashed(secret), time.monotonic()
         known = self._known.get(kept)
         if known is None or known.until < now:
@@ -92,9 +106,8 @@ async def caller(
     """Return the token of a call that may be made with it; refuse all others."""
     access: Access = request.app.state.access
     token = None
-    # Before the store is asked: what cannot be a token is none.
-    if given is not None and tokens.well_formed(given.credentials):
-        token = await access.token(given.credentials)
+    if given is not None:
+        token = await access.token(given.credentials, request)
     if token is None:
         raise ProblemError(
             401, "unauthorised",

@@ -86,7 +86,7 @@ def make_app(
     )  # fmt: skip
     app.state.store = store
     app.state.settings = settings
-    app.state.access = access.Access(store, settings.token_seconds)
+    app.state.access = access.Access(store, settings)
     app.state.rate = Rate(settings.rate, settings.burst)
     app.state.metrics = Metrics(None if folder is None else _made(folder / "counts"))
     app.state.groups = Groups(store, app.state.metrics)

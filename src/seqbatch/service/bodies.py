@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 import time
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -149,16 +150,26 @@ def own_folder() -> Iterator[Path]:
         yield Path(made)
 
 
-def sent_file(path: Path, headers: dict[str, str]) -> StreamingResponse:
-    """Send a file piece by piece. It is open from now on, and may be removed."""
+def mark_of(file_format: str) -> bytes:
+    """Return what a file for a person begins with.
+
+    Spreadsheets take a CSV file without the mark to be in an old encoding, and show other letters.
+    """
+    return BOM_UTF8 if file_format == "csv" else b""
+
+
+def sent_file(path: Path, headers: dict[str, str], *, mark: bytes = b"") -> StreamingResponse:
+    """Send a file piece by piece, after a mark. It is open from now on, and may be removed."""
     file, length = path.open("rb"), path.stat().st_size
-    headers = {**headers, "content-length": str(length)}
-    return StreamingResponse(pieces_of(file), headers=headers)
+    headers = {**headers, "content-length": str(len(mark) + length)}
+    return StreamingResponse(pieces_of(file, mark=mark), headers=headers)
 
 
-def pieces_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what is in a file, and close it."""
+def pieces_of(file: BinaryIO, *, mark: bytes = b"") -> Iterator[bytes]:
+    """Yield a mark, if any, and what is in a file, and close it."""
     with file:
+        if mark:
+            yield mark
         while piece := file.read(PIECE):
             yield piece
 

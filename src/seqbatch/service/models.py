@@ -36,6 +36,7 @@ class PlanBody(Body):
     batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
     contexts: Literal["stochastic", "adversarial"] = "stochastic"
     effect: list[float] | None = Field(default=None, min_length=1, max_length=5)
+    effect_spread: float | None = Field(default=None, ge=1)
     noise: list[float] = Field(default=[1.0], min_length=1, max_length=5)
     kappa: float | None = None
     grid: Literal["tuned", "paper"] = "tuned"
@@ -48,8 +49,13 @@ class PlanBody(Body):
     floor: float = Field(default=0.0, ge=0, le=1)
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=30)
+    eligible: list[float] | None = Field(default=None, min_length=2, max_length=50)
+    capacity: list[float | None] | None = Field(default=None, min_length=2, max_length=50)
     batch_cost: float | None = None
     within: float = Field(default=0.05, ge=0, le=1)
+    detect: float | None = Field(default=None, gt=0)
+    power: float = Field(default=0.8, gt=0, lt=1)
+    quick: bool = False
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 

@@ -53,6 +53,7 @@ TITLES = {
     "too-slow": "It took too long",
     "busy": "The service is busy",
     "too-many": "The token makes too many calls",
+    "wrong-tokens": "Too many wrong tokens",
     "unsupported": "The body is of a kind that is not read",
     "key-reused": "The idempotency key was used for another call",
 }

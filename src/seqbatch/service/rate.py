@@ -38,7 +38,7 @@ class Rate:
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
 
-    def wait(self, token: str) -> float:
+    def wait(self, token: str, *, take: bool = True) -> float:
         """Take a call out of a token's bucket: 0, or the seconds until there is one in it."""
         now = self._clock()
         left, since = self._left.pop(token, (float(self._burst), now))
@@ -47,7 +47,7 @@ class Rate:
         if len(self._left) >= self.MOST:
             self._left.pop(next(iter(self._left)))
         # Put back as the newest: the one that is dropped first made its last call longest ago.
-        self._left[token] = (left if missing else left - 1.0, now)
+        self._left[token] = (left - 1.0 if take and not missing else left, now)
         return missing / self._rate
 
     def require(self, token: str) -> None:
@@ -59,3 +59,33 @@ class Rate:
                 "after a pause; try again later.",
                 headers={"Retry-After": str(math.ceil(seconds))},
             )  # fmt: skip
+
+
+class WrongTokens:
+    """How many wrong tokens may come from an address, each of which the store is asked about.
+
+    Parameters
+    ----------
+    a_minute
+        Wrong tokens of an address, at once or one after another.
+    clock
+        Tells the seconds.
+    """
+
+    def __init__(self, a_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = a_minute
+        self._rate = Rate(a_minute / 60, a_minute, clock=clock)
+
+    def require_few(self, address: str) -> None:
+        """Refuse an address that has sent too many."""
+        if seconds := self._rate.wait(address, take=False):
+            raise ProblemError(
+                429, "wrong-tokens",
+                f"{self._most:,} wrong tokens came from this address within a minute; try again "
+                "later, with a token that `seqbatch token list` shows as active.",
+                headers={"Retry-After": str(math.ceil(seconds))},
+            )  # fmt: skip
+
+    def add(self, address: str) -> None:
+        """Count one."""
+        self._rate.wait(address)

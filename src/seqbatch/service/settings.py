@@ -28,6 +28,9 @@ class Settings:
     rate, burst
         How many calls a second each token may make for long, and at once after a pause. Each worker
         counts for itself.
+    wrong_tokens
+        How many wrong tokens an address may send a minute. Who uses a right one goes on meanwhile;
+        one that was not used lately is not looked at.
     token_seconds
         How long what is known of a token is believed: a revoked one is refused after that.
     session_seconds
@@ -50,6 +53,7 @@ class Settings:
     at_once: int = 4
     rate: float = 1_000.0
     burst: int = 2_000
+    wrong_tokens: int = 100
     token_seconds: float = 5.0
     session_seconds: float = 12 * 3600.0
     upload_seconds: float = 3600.0

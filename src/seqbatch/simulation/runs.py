@@ -80,7 +80,9 @@ def run_tasks(
     import polars as pl
     from threadpoolctl import threadpool_limits
 
-    parts = _claim(out, declaration)
+    parts = out / "parts"
+    text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
+    _refuse_other(out, parts, text)
     missing = [task for task in tasks if not _whole(_part(parts, task.name))]
     resumed = len(tasks) - len(missing)
     report(Progress(resumed, len(tasks), resumed))
@@ -90,6 +92,8 @@ def run_tasks(
         open_engine(engine if missing else "local", jobs=jobs) as opened,
         closing(as_completed(opened, _performed, missing)) as results,
     ):
+        # Not before: an engine that is refused leaves no folder behind.
+        _claim(out, parts, text)
         for done, (place, rows) in enumerate(results, start=resumed + 1):
             table = pl.DataFrame(rows, schema_overrides=columns)
             _write(table, _part(parts, missing[place].name))
@@ -144,14 +148,11 @@ def _digest(value: object, update: Callable[[bytes], None]) -> None:
     update(b")")
 
 
-def _claim(out: Path, declaration: object) -> Path:
-    """Make the folder, or make sure that what it holds belongs to this very run."""
-    parts = out / "parts"
-    parts.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
+def _refuse_other(out: Path, parts: Path, text: str) -> None:
+    """Make sure that what the folder holds, if anything, belongs to this very run."""
     file = out / "run.json"
     # A run that failed before its first result does not keep others out of the folder.
-    started = any(_whole(part) for part in parts.iterdir())
+    started = parts.is_dir() and any(_whole(part) for part in parts.iterdir())
     if started and file.exists() and file.read_text(encoding="utf-8") != text:
         raise InvalidArgumentError(
             "out",
@@ -160,9 +161,13 @@ def _claim(out: Path, declaration: object) -> Path:
             "A run goes on only as it was declared: for other settings name another folder "
             "(out=...), or remove this one.",
         )
-    with atomically(file) as partial:
+
+
+def _claim(out: Path, parts: Path, text: str) -> None:
+    """Make the folder, and say in it which run it belongs to."""
+    parts.mkdir(parents=True, exist_ok=True)
+    with atomically(out / "run.json") as partial:
         partial.write_text(text, encoding="utf-8")
-    return parts
 
 
 def _whole(part: Path) -> bool:

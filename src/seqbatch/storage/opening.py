@@ -1,11 +1,19 @@
 """Which store an address means."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage.lake.stores import PREFIX, LakeStore, open_lake
+from seqbatch.storage.permissions import require_place
 from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore
+
+ADDRESSES = "a path, sqlite:///path, postgresql://user@host/database or lake:folder"
+#: A word and a colon, as addresses begin; a single letter is a drive of Windows.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+#: Words that mean a kind of store, and would be odd names of a file.
+_KINDS = ("lake", "postgres", "postgresql", "sqlite")
 
 
 def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
@@ -26,16 +34,14 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
     """
     text = str(url)
     if text.startswith(PREFIX):
-        return open_lake(text, create=create)
+        folder, mark, rest = text.removeprefix(PREFIX).partition("?")
+        folder = _at_home(folder)
+        if create and not folder.startswith("//"):
+            require_place(Path(folder))
+        return open_lake(f"{PREFIX}{folder}{mark}{rest}", create=create)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStore(text)
-    if "://" in text and not text.startswith("sqlite:///"):
-        rule = "a path, sqlite:///path, postgresql://... or lake:folder"
-        raise InvalidArgumentError("store", rule, text.partition("://")[0] + "://")
-    if text.lower().startswith(PREFIX):
-        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
-        raise InvalidArgumentError("store", rule, text.partition("?")[0])
-    path = Path(text.removeprefix("sqlite:///"))
+    path = Path(_at_home(_file_of(text)))
     if not create and not path.exists():
         raise StoreError(
             f"{path}: there is no such store. Creating a campaign makes one; or name another."
@@ -45,7 +51,34 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
             f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
             f"{PREFIX}{path}, or a file."
         )
+    require_place(path)
     return SQLiteStore(path)
+
+
+def _at_home(path: str) -> str:
+    """Return a path with the home folder in the place of ``~``."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:  # Of a user who is not known.
+        return path
+
+
+def _file_of(text: str) -> str:
+    """Return the file that an address means; refuse what reads as another kind of store."""
+    if text.startswith("sqlite:///"):
+        return text.removeprefix("sqlite:///")
+    if text.lower().startswith(PREFIX):
+        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
+        raise InvalidArgumentError("store", rule, text.partition("?")[0])
+    scheme = _SCHEME.match(text)
+    if "://" in text:
+        raise InvalidArgumentError("store", ADDRESSES, text.partition("://")[0] + "://")
+    if (scheme or text.lower() in _KINDS) and not Path(text).exists():
+        # What stands after the word may be a password.
+        shown = scheme[0] if scheme else text
+        advice = "Write ./ before the name of a file that looks like another kind of store."
+        raise InvalidArgumentError("store", ADDRESSES, shown, advice)
+    return text
 
 
 def defaults_of(url: str | Path) -> Mapping[str, str]:

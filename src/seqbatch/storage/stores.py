@@ -20,6 +20,7 @@ from seqbatch.errors import (
 from seqbatch.storage import migrating, schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.in_files import refuse_ledger
+from seqbatch.storage.permissions import remedy
 from seqbatch.storage.rows import View, tombstones
 
 #: How long a change waits for another to end, in seconds.
@@ -40,6 +41,7 @@ class SQLStore:
     refuses_whole = True
     #: Files that it is kept in; none where a server keeps them.
     files: tuple[Path, ...] = ()
+    _file: Path | None = None
     #: What a spec that says nothing of these fields means here; nothing of its own.
     defaults: MappingProxyType[str, str] = MappingProxyType({})
 
@@ -147,6 +149,8 @@ class SQLStore:
         """Return the error for a database that failed, which shows none of its secrets."""
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         known = "Nothing was changed; the same call can be made again."
+        if self._file:
+            known = remedy(self._file, reason) or known
         if unsure:
             known = (
                 "Whether the change was kept is not known: the answer to its last step was "
@@ -201,6 +205,7 @@ class SQLiteStore(SQLStore):
     bulk = SQLiteBulk
 
     def __init__(self, path: Path) -> None:
+        self._file = path
         _make_private(path)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(path)),

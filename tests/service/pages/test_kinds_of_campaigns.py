@@ -9,7 +9,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.errors import StoreError
 from tests.campaign.test_replanning import adaptive, wave
 from tests.campaign.warehouses import ELSEWHERE
-from tests.service.pages.visiting import Visit
+from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
 
 PAGES = ("", "/findings", "/report", "/protocol", "/history", "/units", "/outcomes", "/close",
@@ -101,9 +101,14 @@ def test_sizes_that_are_proposed_are_adopted(service, visit):
     wave(made)
     proposed = made.replan().sizes
     assert "Adopt the proposed sizes" in looked_at(visit, made)["/change"]
-    assert "the proposed sizes were adopted" in sent(visit, made, "adopt")
+    page = f"/campaigns/{made.name}"
+    other = form(visit.get(f"{page}/change").text, f"{page}/adopt")
+    assert "the proposed sizes were adopted." in sent(visit, made, "adopt")
     assert made.situation().sizes[1:] == proposed
     assert made.events()[-1].who == "admin"
+    # Sent once more from a page that was open all the time.
+    answer = visit.send(f"{page}/adopt", other)
+    assert "adopted before; nothing was changed" in visit.get(answer.headers["location"]).text
 
 
 def test_a_campaign_that_is_damaged_does_not_hide_the_others(service, visit, monkeypatch):

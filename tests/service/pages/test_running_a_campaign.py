@@ -4,6 +4,7 @@ import io
 import os
 import re
 import time
+from codecs import BOM_UTF8
 
 import polars as pl
 import pytest
@@ -84,7 +85,9 @@ def test_from_units_to_the_report(visit, campaign):
     assert campaign.situation().assigned == 4
     [link] = re.findall(r'href="([^"]*/assignments/[^"]*)"', visit.get(done).text)
     answer = visit.get(link)
-    assert answer.headers["content-disposition"] == f'attachment; filename="{name}-assignments.csv"'
+    named = f'attachment; filename="{name}-wave-1-assignments.csv"'
+    assert answer.headers["content-disposition"] == named
+    assert answer.content.startswith(BOM_UTF8)
     table = pl.read_csv(io.BytesIO(answer.content))
     assert table["unit"].to_list() == ["u0", "u1", "u2", "u3"]
     assert table["wave"].to_list() == [1] * 4
@@ -352,6 +355,7 @@ def test_files_of_every_kind(visit, campaign):
         answer = visit.get(link)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-disposition"].startswith("attachment")
+        assert answer.content.startswith(BOM_UTF8) == link.endswith("csv")
         policy = answer.headers["content-security-policy"]
         for part in ("sandbox", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"):
             assert part in policy

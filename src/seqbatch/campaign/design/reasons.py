@@ -85,6 +85,8 @@ def _missing(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
 
 def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
     name = str(found["loc"][-1])
+    if name in known:
+        return "is not a setting of this table, but of another; move it there"
     meant = get_close_matches(name, list(known), 1)
     return f"is not a setting; {f'{meant[0]} may be meant' if meant else 'leave it out'}"
 

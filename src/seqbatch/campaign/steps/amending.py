@@ -84,9 +84,11 @@ class Amending:
             self._protect_control(after)
         return self._learn_again(after, payload, why)
 
-    def adopt(self, *, why: str) -> Event:
-        """Adopt the sizes that closing the last wave proposed."""
+    def adopt(self, *, why: str) -> Proposal:
+        """Adopt the sizes that closing the last wave proposed, or answer again where they were."""
         now = self.now
+        if now.proposal is None and self._adopted():
+            return Proposal.of(self._change.event(now.closes[-1]).payload["proposal"])
         if now.proposal is None or not (wanted := Proposal.of(now.proposal)).changes:
             raise CampaignStateError(
                 f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}"
@@ -98,7 +100,23 @@ class Amending:
         }
         after = amended(now, payload)
         payload["changes"] = changes(now, after)
-        return self._learn_again(after, payload, why or adopted_text(wanted))
+        self._learn_again(after, payload, why or adopted_text(wanted))
+        return wanted
+
+    def _adopted(self) -> bool:
+        """Say whether the sizes to come are those that closing the last wave proposed.
+
+        A call that is repeated after its answer was lost gets that answer, and amends nothing.
+        """
+        now, found = self.now, False
+        for sequence in range(now.closes[-1] + 1 if now.closes else 1, now.sequence + 1):
+            event = self._change.event(sequence)
+            # Sizes are amended between waves alone, be it by a proposal or by a person.
+            if event.kind == "assign":
+                break
+            if "sizes" in event.payload:
+                found = "adopted" in event.payload
+        return found
 
     def _learn_again(self, after: Situation, payload: dict[str, Any], why: str) -> Event:
         """Write an amendment with what the closed waves teach under the new terms."""
@@ -358,7 +376,7 @@ def _action(given: str | Mapping[str, Any]) -> Action:
         raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None
 
 
-def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
-    """Adopt the proposed sizes, in one transaction."""
+def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Proposal:
+    """Adopt the proposed sizes, in one transaction; return the proposal."""
     with store.change(name) as change:
         return Amending(change, logbook).adopt(why=why)

@@ -79,6 +79,9 @@ def _holds(rule: Rule, given: pa.Table) -> Any:
             return COMPARED[sign](_plain(given.column(name)), value)
         case Among(name, values):
             column = _plain(given.column(name))
+            if pa.types.is_floating(column.type):
+                # A look-up tells -0 from 0; no person and no comparison does.
+                column, values = pc.add(column, 0.0), tuple(float(v) + 0.0 for v in values)
             found = pc.is_in(column, value_set=pa.array(values, type=column.type))
             return pc.if_else(column.is_null(), None, found)
         case Not(inner):

@@ -33,6 +33,10 @@ class Columns:
         The numbers of the model: those of features, and products of two of them.
     problems
         Conditions under which a unit is refused, and why.
+    keys, cells
+        The categories and booleans, and how many combinations of their values there are.
+    steady
+        The numbers of the model that those alone determine, each with its expression.
     """
 
     read: list[Item] = field(default_factory=list)
@@ -40,6 +44,29 @@ class Columns:
     base: list[Item] = field(default_factory=list)
     crossed: list[Item] = field(default_factory=list)
     problems: list[Item] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    cells: int = 1
+    steady: dict[str, str] = field(default_factory=dict)
+
+    def add(self, *expressions: str, steady: bool) -> None:
+        """Add numbers of features."""
+        for expression in expressions:
+            name = f"x{len(self.base)}"
+            self.base.append((expression, name))
+            if steady:
+                self.steady[name] = expression
+
+    def cross(self, left: str, right: str) -> None:
+        """Add the product of two numbers."""
+        name = f"x{len(self.vector)}"
+        self.crossed.append((f"{left} * {right}", name))
+        if left in self.steady and right in self.steady:
+            self.steady[name] = f"({self.steady[left]}) * ({self.steady[right]})"
+
+    def key(self, name: str, values: int) -> None:
+        """Count a column among those that make up cells."""
+        self.keys.append(name)
+        self.cells *= values
 
     @property
     def vector(self) -> list[str]:
@@ -51,7 +78,7 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
     """Return the columns of an encoder whose features SQL can express."""
     made = Columns()
     if encoder.features.intercept:
-        made.base.append((sql.number(1.0), "x0"))
+        made.add(sql.number(1.0), steady=True)
     places: dict[str, list[str]] = {}
     for number, (name, part) in enumerate(encoder.parts.items()):
         start, given = len(made.base), f"g{number}"
@@ -66,13 +93,8 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
     for one, two in encoder.features.interactions:
         for left in places[one]:
             for right in places[two]:
-                made.crossed.append((f"{left} * {right}", f"x{len(made.vector)}"))
+                made.cross(left, right)
     return made
-
-
-def _add(made: Columns, *expressions: str) -> None:
-    for expression in expressions:
-        made.base.append((expression, f"x{len(made.base)}"))
 
 
 def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> None:
@@ -90,10 +112,10 @@ def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> N
             bounded = f"LEAST(GREATEST({given}, {low}), {high})"
         filled = f"CASE WHEN {given} IS NULL THEN {sql.number(frozen.fill)} ELSE {bounded} END"
         value = f"({filled} - {sql.number(frozen.mean)}) / {sql.number(frozen.sd)}"
-    _add(made, value)
+    made.add(value, steady=False)
     if len(part.names) > 1:
         shown = frozen is not None and frozen.indicator
-        _add(made, _indicator(sql, f"{given} IS NULL") if shown else zero)
+        made.add(_indicator(sql, f"{given} IS NULL") if shown else zero, steady=False)
 
 
 def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:
@@ -101,9 +123,10 @@ def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> N
     if part.missing == "refuse":
         made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
     yes = f"{given} OR {given} IS NULL" if part.missing is True else given
-    _add(made, _indicator(sql, yes))
+    made.key(given, 3)
+    made.add(_indicator(sql, yes), steady=True)
     if part.missing == "level":
-        _add(made, _indicator(sql, f"{given} IS NULL"))
+        made.add(_indicator(sql, f"{given} IS NULL"), steady=True)
 
 
 def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place: str) -> None:
@@ -123,8 +146,10 @@ def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place:
     if not part.other:
         made.problems.append((f"{place} = {UNSEEN}", f"{part.name} has a level not declared"))
     known = part.rare is not None or not part.rules.learns
+    made.key(place, len(part.levels) + 2)
     for number in range(len(part.levels)):
-        _add(made, _indicator(sql, f"{place} = {number}") if known else sql.number(0.0))
+        shown = _indicator(sql, f"{place} = {number}") if known else sql.number(0.0)
+        made.add(shown, steady=True)
 
 
 def _indicator(sql: Dialect, condition: str) -> str:

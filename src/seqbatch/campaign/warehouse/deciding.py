@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from seqbatch.campaign.deciding.draws import DIGITS, md5_key
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.ids import BAR
+from seqbatch.campaign.warehouse.allowed import COUNT, allowed_of
+from seqbatch.campaign.warehouse.choosing import chances_of_all, chances_of_allowed, even
 from seqbatch.campaign.warehouse.columns import Columns, Item, columns_of
 from seqbatch.campaign.warehouse.dialects import Dialect
 from seqbatch.campaign.warehouse.rule import Rule
 from seqbatch.campaign.warehouse.stages import Stages, named
 from seqbatch.core.arrays import Floats
 
+#: Cells of categories and booleans that a wave may be summed up by before it is summed up in all.
+MOST_CELLS = 4_096
 #: The three draws of a unit.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
 
@@ -31,14 +35,21 @@ class Deciding:
     units
         The table of units.
     keep
-        Whether the numbers of the model are passed on to the last stage.
+        Whether the numbers of the model are passed on to the last stage: all of them, or the
+        columns that make up cells instead of those that these determine.
     """
 
     def __init__(self, now: Situation, rule: Rule, sql: Dialect, units: str, *, keep: bool) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
-        self.columns: Columns = columns_of(now.encoder(wave=now.wave), sql)
+        encoder = now.encoder(wave=now.wave)
+        self.columns: Columns = columns_of(encoder, sql)
+        self._allowed = allowed_of(encoder, sql)
+        self.by_cells = keep and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
         self.kept = self.columns.vector if keep else []
+        if self.by_cells:
+            moving = [name for name in self.kept if name not in self.columns.steady]
+            self.kept = [*self.columns.keys, *moving]
         self.ids = [f"u{place}" for place in range(len(now.spec.unit))]
         self.stages = Stages(sql)
         self._given(units)
@@ -57,12 +68,15 @@ class Deciding:
             (sql.as_text(sql.name_of(name)), alias)
             for name, alias in zip(spec.unit, self.ids, strict=True)
         ]
-        self.stages.add("given", [*ids, *columns.read], source=sql.table(units))
+        read, asked = list(columns.read), list[Item]()
+        if self._allowed:
+            read, asked = [*read, *self._allowed.read], self._allowed.asked
+        self.stages.add("given", [*ids, *read], source=sql.table(units))
         key = sql.text(md5_key(spec.seed, spec.name))
-        read = [alias for _, alias in columns.read]
+        own = [*named(*(alias for _, alias in read)), *columns.levels, *asked]
         joined = id_of(sql, self.ids)
         known = [(joined, "id"), (sql.md5(f"{key} || {joined}"), "digest")]
-        self.stages.add("known", [*named(*self.ids), *known, *named(*read), *columns.levels])
+        self.stages.add("known", [*named(*self.ids), *known, *own])
 
     def _drawn(self) -> None:
         """Make draws of the md5, and numbers of the columns; say what is wrong with a unit."""
@@ -73,27 +87,32 @@ class Deciding:
             whole = sql.digits("digest", start, stop)
             draws.append((f"CAST({whole} AS {sql.double}) * {size}", name))
         missing = [(f"{alias} IS NULL OR {alias} = ''", "an id is missing") for alias in self.ids]
+        more = self._allowed.problems if self._allowed else []
         cases = " ".join(
             f"WHEN {condition} THEN {sql.text(why)}"
-            for condition, why in (*missing, *columns.problems)
+            for condition, why in (*missing, *columns.problems, *more)
         )
         problem = (f"CASE {cases} END", "problem")
-        self.stages.add("drawn", [*self._base(), problem, *draws, *columns.base])
+        settled = self._allowed.settled if self._allowed else []
+        base = named(*self.ids, "id")
+        keys = named(*columns.keys) if self.by_cells else []
+        self.stages.add("drawn", [*base, problem, *draws, *settled, *keys, *columns.base])
         if columns.crossed:
             own = [alias for _, alias in columns.base]
-            more = [*named("problem", *DRAWS, *own), *columns.crossed]
-            self.stages.add("crossed", [*self._base(), *more])
+            self.stages.add("crossed", [*self._passed(), *keys, *named(*own), *columns.crossed])
 
-    def _base(self) -> list[Item]:
-        return named(*self.ids, "id")
+    def _passed(self) -> list[Item]:
+        """Return what every stage from the draws on passes on."""
+        allowed = self._allowed.names if self._allowed else []
+        return named(*self.ids, "id", "problem", *DRAWS, *allowed)
 
     def _scored(self) -> None:
         """Score every action."""
         sql, rule, vector = self._sql, self._rule, self.columns.vector
-        kept = named("problem", *DRAWS, *self.kept)
+        kept = [*self._passed(), *named(*self.kept)]
         means = [(total(sql, vector, rule.theta[a]), f"s{a}") for a in range(self._K)]
         if rule.root is None:
-            self.stages.add("scored", [*self._base(), *kept, *means])
+            self.stages.add("scored", [*kept, *means])
             return
         # The width is the length of root times x: first its parts, then their squares.
         parts = [
@@ -102,84 +121,90 @@ class Deciding:
             for row in range(len(vector))
         ]
         means = [(text, f"m{a}") for a, (text, _) in enumerate(means)]
-        self.stages.add("rooted", [*self._base(), *kept, *means, *parts])
+        self.stages.add("rooted", [*kept, *means, *parts])
         scores = []
         for a in range(self._K):
             squares = [f"w{a}_{row} * w{a}_{row}" for row in range(len(vector))]
             width = f"SQRT({summed([sql.number(0.0), *squares])})"
             scores.append((f"m{a} + {sql.number(rule.gamma)} * {width}", f"s{a}"))
-        self.stages.add("scored", [*self._base(), *kept, *scores])
+        self.stages.add("scored", [*kept, *scores])
 
     def _weighed(self) -> None:
         """Give every action its probability among units that are not randomised."""
-        sql, rule, K = self._sql, self._rule, self._K
-        kept = named("problem", *DRAWS, *self.kept, *self._each("s"))
-        floor = self._now.floor
+        sql, K, floor = self._sql, self._K, self._now.floor
+        kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
+        asked = (self.stages, sql, self._rule, kept, K)
         # K floors are set aside first, as in Python, in the same order of operations.
         rest = 1 - K * floor
-        if rule.constant is not None:
-            mixed = [sql.number(floor + rest * p) for p in rule.constant]
-            self._mixed(kept, mixed)
-            return
-        among = [f"s{action}" for action in rule.candidates]
-        best = among[0] if len(among) == 1 else f"GREATEST({', '.join(among)})"
-        self.stages.add("ranked", [*self._base(), *kept, (best, "best")])
-        if rule.random_ties:
-            equals = " + ".join(f"CASE WHEN {score} = best THEN 1 ELSE 0 END" for score in among)
-            share = f"{sql.number(1.0)} / CAST(({equals}) AS {sql.double})"
-            wins = [(score, share) for score in among]
+        if self._allowed:
+            mixed = [
+                f"{sql.number(K * floor)} * {even(action)} + {sql.number(rest)} * {p}"
+                for action, p in enumerate(chances_of_allowed(*asked))
+            ]
         else:
-            wins = [(score, sql.number(1.0)) for score in among]
-            first = " ".join(f"WHEN {score} = best THEN {score[1:]}" for score in among)
-            self.stages.add("picked", [*self._base(), *kept, (f"CASE {first} END", "best")])
-        chances = dict(wins)
-        mixed = []
-        for action in range(K):
-            if (score := f"s{action}") not in chances:
-                mixed.append(sql.number(floor))
-                continue
-            won = f"{score} = best" if rule.random_ties else f"best = {action}"
-            p = f"CASE WHEN {won} THEN {chances[score]} ELSE {sql.number(0.0)} END"
-            mixed.append(f"{sql.number(floor)} + {sql.number(rest)} * {p}")
-        self._mixed(kept, mixed)
-
-    def _mixed(self, kept: list[Item], mixed: list[str]) -> None:
-        self.stages.add(
-            "weighed", [*self._base(), *kept, *zip(mixed, self._each("q"), strict=True)]
-        )
+            mixed = [
+                f"{sql.number(floor)} + {sql.number(rest)} * {p}"
+                if isinstance(p, str)
+                else sql.number(floor + rest * p)
+                for p in chances_of_all(*asked)
+            ]
+        self.stages.add("weighed", [*kept, *zip(mixed, self._each("q"), strict=True)])
 
     def _decided(self) -> None:
         """Pick actions by the draws, and log the probability of each."""
         sql, K, now = self._sql, self._K, self._now
-        share, mixed = now.spec.randomised, self._each("q")
-        kept = named("problem", *DRAWS, *self.kept, *self._each("s"))
+        share, mixed = now.randomised, self._each("q")
+        kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
         shares = [(summed(mixed[: action + 1]), f"t{action}") for action in range(K)]
+        blind = [
+            f"{sql.number(share)} * {even(action)}" if self._allowed else sql.number(share / K)
+            for action in range(K)
+        ]
         logged = [
-            (f"{sql.number(share / K)} + {sql.number(1 - share)} * {each}", f"p{action}")
+            (f"{blind[action]} + {sql.number(1 - share)} * {each}", f"p{action}")
             for action, each in enumerate(mixed)
         ]
         last = " ".join(f"WHEN q{action} > 0 THEN {action}" for action in reversed(range(K)))
         more = [*shares, *logged, (f"CASE {last} END", "last_possible")]
-        self.stages.add("shared", [*self._base(), *kept, *more])
+        self.stages.add("shared", [*kept, *more, *self._wanted()])
         passed = " + ".join(
             f"CASE WHEN draw_choice * t{K - 1} >= t{action} THEN 1 ELSE 0 END"
             for action in range(K)
         )
-        even = f"LEAST({sql.floor(f'draw_choice * {sql.number(float(K))}')}, {K - 1})"
         randomised = f"draw_randomised < {sql.number(share)}"
-        chosen = f"CASE WHEN {randomised} THEN {even} ELSE LEAST({passed}, last_possible) END"
+        chosen = (
+            f"CASE WHEN {randomised} THEN {self._blind()} ELSE LEAST({passed}, last_possible) END"
+        )
         # Who is refused gets nothing.
         action = f"CASE WHEN problem IS NULL THEN {chosen} END"
         self.stages.add(
             "decided",
             [
-                *self._base(),
-                *named("problem", *self.kept, *self._each("s"), *self._each("p")),
+                *named(*self.ids, "id", "problem", *self.kept, *self._each("s"), *self._each("p")),
                 (f"CASE WHEN {randomised} THEN 1 ELSE 0 END", "randomised"),
                 (action, "chosen"),
                 (self._group(), "part"),
             ],
         )
+
+    def _wanted(self) -> list[Item]:
+        """Return which of its actions, in their order, a unit would get at random."""
+        if not self._allowed:
+            return []
+        place = self._sql.floor(f"draw_choice * {COUNT}")
+        return [(f"LEAST({place}, {COUNT} - 1)", "wanted")]
+
+    def _blind(self) -> str:
+        """Return the action that a unit would get at random."""
+        sql, K = self._sql, self._K
+        if not self._allowed:
+            return f"LEAST({sql.floor(f'draw_choice * {sql.number(float(K))}')}, {K - 1})"
+        counts = [" + ".join(f"a{each}" for each in range(action + 1)) for action in range(K)]
+        # The first by which more than those wanted have been passed.
+        cases = " ".join(
+            f"WHEN {each} > wanted THEN {action}" for action, each in enumerate(counts)
+        )
+        return f"CASE {cases} END"
 
     def _group(self) -> str:
         """Return the part of the evidence that a unit's outcome enters."""

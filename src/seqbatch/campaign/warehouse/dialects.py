@@ -77,8 +77,11 @@ class Dialect:
 
     def total(self, value: str) -> str:
         """Return the sum of whole numbers, as text: no file format changes that."""
-        inner = f"CAST({value} AS {self.wide})" if self.wide else value
-        return f"CAST(SUM({inner}) AS {self.string})"
+        return f"CAST({self.sum(value)} AS {self.string})"
+
+    def sum(self, value: str) -> str:
+        """Return the sum of whole numbers, which has room for large ones."""
+        return f"SUM(CAST({value} AS {self.wide}))" if self.wide else f"SUM({value})"
 
 
 class DuckDB(Dialect):

@@ -20,8 +20,10 @@ from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.beside import BesideColumn
 from seqbatch.campaign.tables.columns import Problems, read_numbers
 from seqbatch.campaign.tables.ids import id_columns, read_ids
+from seqbatch.campaign.warehouse.allowed import beside
 from seqbatch.campaign.warehouse.rule import require_expressible
 from seqbatch.campaign.warehouse.statement import marked, require_summable
 from seqbatch.campaign.warehouse.summing import CHANCES
@@ -127,6 +129,12 @@ class FrozenRule:
             [*columns, pa.array(ids, type=pa.string())], names=[*names, encoder.unit]
         )
         given, found = encoder.prepared(whole, 0, problems)[1], [""] * batch.num_rows
+        for name, kind in beside(encoder).items():
+            kept, unfit = BesideColumn(name, kind).read(batch.column(name))
+            problems.add(0, name, unfit)
+            given = given.append_column(name, kept)
+        if encoder.eligibility is not None:
+            problems.add(0, encoder.unit, encoder.eligibility.nothing(given))
         for row, column, reason in problems.found:
             found[row - 1] = found[row - 1] or f"{column} {reason}"
         return given, found

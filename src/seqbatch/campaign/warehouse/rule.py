@@ -31,8 +31,8 @@ class Rule:
         The roots of SBUCB's widths, shape (K, dim, dim), and their multiplier; None and 0 where
         scores are means alone.
     constant
-        The policy's probability of each action where it is the same for every unit; None where the
-        action of highest score is chosen.
+        The policy's probability of each action where it is the same for every unit that may get all
+        of them; None where the action of highest score is chosen.
     candidates
         The actions that the choice is among.
     random_ties
@@ -114,7 +114,6 @@ def inexpressible(now: Situation) -> list[str]:
     reasons = {
         'draws are not by md5, which databases have (declare draws = "md5")': spec.draws != "md5",
         "units are drawn together (a balanced draw, strata, capacities or a budget)": spec.balanced,
-        "not everybody may get every action (eligible)": bool(spec.eligible),
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
         f"the policy is {now.policy['kind']}, not one of {', '.join(POLICIES)}": (

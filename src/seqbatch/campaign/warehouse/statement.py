@@ -20,6 +20,7 @@ What = Literal["assign", "sums"]
 STAGES = (
     "given", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
     "shared", "decided", "told", "told_once", "judged", "rounded",
+    "counted", "cells", "marked",
 )  # fmt: skip
 #: What stands in a statement for its own fingerprint while that is computed.
 BLANK = "0" * 64
@@ -91,7 +92,7 @@ def summed_up(now: Situation, rule: Rule, sql: Dialect, units: str, outcomes: st
     """Return the statement that sums up a wave, with its own fingerprint in every row."""
     require_summable(now)
     made = Deciding(now, rule, sql, units, keep=True)
-    items, after = summing(now, made, sql, outcomes)
+    items, after = summing(now, made, sql, units, outcomes)
     items.append((sql.text(BLANK), "statement"))
     said = [
         "What the wave teaches, by action: hand the result back with record-sums.",

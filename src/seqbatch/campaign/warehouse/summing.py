@@ -3,8 +3,8 @@
 The result has a row for each action, part of the evidence, and whether the outcome is known.
 """
 
-from seqbatch.campaign.deciding.exact import scale_of
 from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.warehouse.cells import add_cells, whole_numbers
 from seqbatch.campaign.warehouse.columns import Item
 from seqbatch.campaign.warehouse.deciding import Deciding, id_of, summed
 from seqbatch.campaign.warehouse.dialects import Dialect
@@ -12,36 +12,53 @@ from seqbatch.campaign.warehouse.stages import named
 
 #: Probabilities are rounded to multiples of 2^-CHANCES, so that sums of their products are exact.
 CHANCES = 30
+#: What is counted of the units.
+COUNTS = ("absent", "conflicting", "outside", "randomised")
 
 
-def summing(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> tuple[list[Item], str]:
-    """Add the stages to those that decide; return what is selected of the last, and its groups."""
+def summing(
+    now: Situation, made: Deciding, sql: Dialect, units: str, outcomes: str
+) -> tuple[list[Item], str]:
+    """Add the stages to those that decide; return what is selected of the last, and the rest."""
     _judged(now, made, sql, outcomes)
     _rounded(now, made, sql)
-    K, wide = len(now.active), len(made.kept) + 1
+    counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
+    if made.by_cells:
+        counts, sums = f"CAST(SUM(n) AS {sql.whole})", add_cells(now, made, sql, sums)
+    source = made.stages.last
+    _counted(now, made, sql, units)
     names = [now.actions[number].name for number in now.active]
     spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
-    counts = [
-        ("COUNT(*)", "units"),
-        ("COUNT(DISTINCT id)", "distinct_units"),
-        *((sql.total(name), name) for name in ("absent", "conflicting", "outside", "randomised")),
-    ]
-    chances = [
-        (sql.total(text), name)
-        for text, name in (
-            *((f"e{a}", f"e{a}") for a in range(K)),
-            *((f"e{a} * e{b}", f"e{a}_{b}") for a in range(K) for b in range(a, K)),
-        )
-    ]
-    products = [
-        (sql.total(f"z{i} * z{j}"), f"z{i}_{j}") for i in range(wide) for j in range(i, wide)
-    ]
-    reward = (sql.total(f"z{wide - 1}"), "rewards")
     items = [
         (f"CASE chosen {spelled} END", "action"), *named("part", "seen"),
-        *counts, *chances, reward, *products,
+        (counts, "units"), (f"{counts} - MAX(repeated)", "distinct_units"),
+        *((sql.total(text), name) for text, name in sums),
     ]  # fmt: skip
-    return items, "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
+    groups = "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
+    return items, f"CROSS JOIN {source}\n{groups}"
+
+
+def _beside(options: int) -> list[Item]:
+    """Return what is summed up beside the numbers of the model."""
+    pairs = [(a, b) for a in range(options) for b in range(a, options)]
+    return [
+        *named(*COUNTS, *(f"e{a}" for a in range(options))),
+        *((f"e{a} * e{b}", f"e{a}_{b}") for a, b in pairs),
+    ]
+
+
+def _products(made: Deciding) -> list[Item]:
+    """Return the reward, and the products of every two numbers of the model and it."""
+    last = len(made.columns.vector)
+    pairs = [(i, j) for i in range(last + 1) for j in range(i, last + 1)]
+    return [(f"z{last}", "rewards"), *((f"z{i} * z{j}", f"z{i}_{j}") for i, j in pairs)]
+
+
+def _counted(now: Situation, made: Deciding, sql: Dialect, units: str) -> None:
+    """Find out how often a unit is in the table once more, whatever its action is there."""
+    joined = id_of(sql, [sql.as_text(sql.name_of(name)) for name in now.spec.unit])
+    repeated = f"COUNT({joined}) - COUNT(DISTINCT {joined})"
+    made.stages.add("counted", [(repeated, "repeated")], source=sql.table(units))
 
 
 def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None:
@@ -70,7 +87,7 @@ def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None
     made.stages.add(
         "judged",
         [
-            *named("id", "chosen", "part", "randomised", *made.kept),
+            *named("chosen", "part", "randomised", *made.kept),
             *named(*(f"p{action}" for action in range(K))),
             (f"CASE WHEN {one} AND {within} THEN lowest "
              f"WHEN lowest IS NULL THEN {absent} END", "value"),
@@ -85,23 +102,18 @@ def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None
 
 def _rounded(now: Situation, made: Deciding, sql: Dialect) -> None:
     """Turn vectors, rewards and probabilities into whole numbers."""
-    scale, sign = scale_of(now), now.spec.reward.sign
+    sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(
         f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
         for place, number in enumerate(now.active)
     )
     reward = f"{sql.number(sign)} * (value - CASE chosen {costs} END)"
-    pairs = zip((*made.kept, reward), (*scale.columns, scale.reward), strict=True)
-    half = sql.number(0.5)
-    whole = [
-        (sql.floor(f"{text} * {sql.number(2.0**power)} + {half}"), f"z{place}")
-        for place, (text, power) in enumerate(pairs)
-    ]
     chances = [
         (sql.floor(f"p{action} * {sql.number(2.0**CHANCES)} + {half}"), f"e{action}")
         for action in range(len(now.active))
     ]
-    counts = named("absent", "conflicting", "outside", "randomised")
+    numbers = [name if name in made.kept else None for name in made.columns.vector]
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
-    own = named("id", "chosen", "part")
-    made.stages.add("rounded", [*own, seen, *counts, *chances, *whole])
+    own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
+    whole = whole_numbers(now, sql, [*numbers, reward])
+    made.stages.add("rounded", [*own, seen, *named(*COUNTS), *chances, *whole])

@@ -78,8 +78,9 @@ async def adopt(request: Request, name: Name, visitor: Visiting) -> Response:
     reason = form.text("reason")
 
     def step(campaign: Campaign) -> Any:
+        before = campaign.situation().sequence
         campaign.replan(adopt=True, reason=reason)
-        return campaign.situation().sizes
+        return {"again": campaign.situation().sequence == before}
 
     return await do(request, visitor, name, form, step, did="adopt")
 

@@ -12,6 +12,7 @@ from seqbatch.campaign.views.reporting.document import Document, Heading, Items,
 from seqbatch.display import Table, picture
 from seqbatch.errors import CampaignStateError
 from seqbatch.service.answering import bounded
+from seqbatch.service.bodies import mark_of
 from seqbatch.service.models import Name
 from seqbatch.service.pages.gathering import material, standing
 from seqbatch.service.pages.rendering import page
@@ -104,4 +105,4 @@ async def export(
     file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
 ) -> Response:
     """What is stored, as a file."""
-    return await views.export(request, name, what, file_format)
+    return await views.exported(request, name, what, file_format, mark=mark_of(file_format))

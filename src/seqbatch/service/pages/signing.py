@@ -7,7 +7,6 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
-from seqbatch.service.access import Access
 from seqbatch.service.pages.forms import CSRF, read_fields, read_form
 from seqbatch.service.pages.rendering import STATIC, page, static
 from seqbatch.service.pages.uploads import Uploads
@@ -25,7 +24,7 @@ from seqbatch.service.pages.visitors import (
 from seqbatch.service.problems import ProblemError
 from seqbatch.service.settings import Settings
 from seqbatch.storage import sessions
-from seqbatch.storage.tokens import Token, well_formed
+from seqbatch.storage.tokens import Token
 
 router = APIRouter(include_in_schema=False)
 
@@ -53,10 +52,8 @@ async def sign_in(request: Request) -> Response:
     require_own_origin(request)
     form = await read_fields(request)
     require_form_token(cookie(request, GUEST), form.text(CSRF))
-    wanted, token = local(form.text("next", "/")), None
-    if well_formed(given := form.text("token")):
-        access: Access = request.app.state.access
-        token = await access.token(given)
+    wanted, access = local(form.text("next", "/")), request.app.state.access
+    token: Token | None = await access.token(form.text("token"), request)
     if token is None:
         said = "This is no token, or one that has expired or was revoked."
         return _sign_in_page(request, wanted, said=said, status=401)

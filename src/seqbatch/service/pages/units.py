@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from seqbatch.campaign import Assigned, Campaign
 from seqbatch.errors import CampaignStateError, InvalidFileError
 from seqbatch.service.answering import as_json, bounded, changed, placed, sent
-from seqbatch.service.bodies import MEDIA_TYPES, own_folder, pieces_of, watched
+from seqbatch.service.bodies import MEDIA_TYPES, mark_of, own_folder, pieces_of, watched
 from seqbatch.service.models import Name
 from seqbatch.service.pages.doing import FILE, done_at, done_before, kept
 from seqbatch.service.pages.forms import Form, read_form
@@ -114,8 +114,13 @@ def _assign(
                 **_options(form.text("how")),
             )
             assert base.connection is not None
-            headers = {"content-type": MEDIA_TYPES[file.file_format]}
-            table = Answer(status=200, headers=headers, pieces=_content(out))
+            shown = f"{name}-wave-{wave}-assignments.{file.file_format}"
+            headers = {
+                "content-type": MEDIA_TYPES[file.file_format],
+                "content-disposition": f'attachment; filename="{shown}"',
+            }
+            pieces = _content(out, mark_of(file.file_format))
+            table = Answer(status=200, headers=headers, pieces=pieces)
             answers.keep(base.connection, replace(call, key=call.key + FILE), table)
             return as_json({"did": "assign", "file": file.name, "result": said(result)})
 
@@ -123,18 +128,15 @@ def _assign(
 
 
 @router.get("/assignments/{once}")
-async def assignments(request: Request, name: Name, once: str, visitor: Visiting) -> Response:
+async def assignments(
+    request: Request,
+    name: Name,  # noqa: ARG001
+    once: str,
+    visitor: Visiting,
+) -> Response:
     """The actions of the units of a file that was confirmed, as a file."""
     store = request.app.state.store
-    found = await run_in_threadpool(lambda: kept(store, visitor, once, part=FILE))
-    kind = next(
-        kind for kind, media in MEDIA_TYPES.items() if media == found.headers["content-type"]
-    )
-    headers = {
-        **found.headers,
-        "content-disposition": f'attachment; filename="{name}-assignments.{kind}"',
-    }
-    return sent(replace(found, headers=headers))
+    return sent(await run_in_threadpool(lambda: kept(store, visitor, once, part=FILE)))
 
 
 def said(result: Assigned) -> dict[str, Any]:
@@ -156,6 +158,6 @@ def _options(how: str) -> dict[str, Any]:
     return {"draw": how == "draw", "partial": how == "partial"}
 
 
-def _content(path: Path) -> Iterator[bytes]:
+def _content(path: Path, mark: bytes) -> Iterator[bytes]:
     """Yield what is in a file, which is opened when it is asked for."""
-    yield from pieces_of(path.open("rb"))
+    yield from pieces_of(path.open("rb"), mark=mark)

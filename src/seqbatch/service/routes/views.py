@@ -142,15 +142,34 @@ async def export(
     at_event: AtEvent = None,
 ) -> Response:
     """Texts that a spreadsheet would run are marked as texts in CSV files."""
+    return await exported(request, name, what, file_format, at_event=at_event)
+
+
+async def exported(
+    request: Request,
+    name: Name,
+    what: Literal["units", "outcomes", "held", "events"],
+    file_format: Literal["csv", "parquet", "arrow"],
+    *,
+    at_event: int | None = None,
+    mark: bytes = b"",
+) -> Response:
+    """Answer with what is stored, after a mark that a file for a person begins with."""
     campaign = Campaign(request.app.state.store, name)
     return await _file(
         request, f"{name}-{what}.{file_format}", MEDIA_TYPES[file_format],
         lambda out: campaign.export(out, what=what, file_format=file_format, at_event=at_event),
+        mark=mark,
     )  # fmt: skip
 
 
 async def _file(
-    request: Request, name: Name, media_type: str, write: Callable[[Path], Any]
+    request: Request,
+    name: Name,
+    media_type: str,
+    write: Callable[[Path], Any],
+    *,
+    mark: bytes = b"",
 ) -> Response:
     """Answer with a file that is written first and then sent in pieces."""
     with own_folder() as folder:
@@ -161,4 +180,4 @@ async def _file(
             "content-security-policy": PAGE,
             "content-disposition": f'attachment; filename="{name}"',
         }
-        return sent_file(out, headers)
+        return sent_file(out, headers, mark=mark)
