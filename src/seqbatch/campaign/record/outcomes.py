@@ -3,7 +3,7 @@
 Version 0 is no record: it says what a unit without one counts as since its wave was closed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,8 @@ ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
 #: The verdict, by number, of a unit that has no row: it stands beside those of rows.
 ABSENT = len(VERDICTS)
+#: What is known of an outcome, but for its parts.
+CELLS = ("number", "version", "value")
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,10 @@ class Ledger:
         """Gather the rows of recorded chunks that count, with this many parts of each."""
         none = np.zeros(0, dtype=np.int64)
         pieces = [(none, none, np.zeros(0), none, np.zeros((0, parts)))]
-        for chunk, rows in over(_counting_of, chunks):
+        columns = [*CELLS, *map(part_name, range(parts))]
+        for chunk, rows in over(lambda chunk: (chunk, counted(chunk, columns)), chunks):
             events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-            numbers, versions, values = (
-                rows[name].to_numpy() for name in ("number", "version", "value")
-            )
+            numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
             pieces.append(
                 (numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
             )
@@ -135,12 +136,12 @@ class Newest:
         """Gather the rows of recorded chunks that count, of a campaign with so many units."""
         newest = cls(np.full(units, np.nan), np.full(units, -1, dtype=np.int32))
         for chunk in chunks:
-            newest._take_in(counting(unpack(chunk.rows)))
+            newest._take_in(counted(chunk))
         return newest
 
     def _take_in(self, rows: pa.Table) -> None:
         # By version: where a unit comes twice, the last that is written is its newest.
-        rows = rows.select(["number", "version", "value"]).sort_by("version")
+        rows = rows.select(CELLS).sort_by("version")
         numbers, versions, values = (column.to_numpy() for column in rows.itercolumns())
         newer = versions >= self.versions[numbers]
         self.versions[numbers[newer]] = versions[newer]
@@ -156,14 +157,16 @@ class Newest:
         return int((versions >= 0).sum()), int((versions == 0).sum())
 
 
-def _counting_of(chunk: OutcomeChunk) -> tuple[OutcomeChunk, pa.Table]:
-    return chunk, counting(unpack(chunk.rows))
+def counted(chunk: OutcomeChunk, columns: Sequence[str] = CELLS) -> pa.Table:
+    """Return these columns of the rows of a recorded chunk that count."""
+    return counting(unpack(chunk.rows, [*columns, "verdict"]))
 
 
 def counting(rows: pa.Table) -> pa.Table:
     """Return the rows of a recorded chunk that count: those accepted, and absent units."""
     codes = pa.array([VERDICTS.index(ACCEPTED), ABSENT], type=pa.int8())
-    return rows.filter(pc.is_in(rows["verdict"], value_set=codes))
+    mask = pc.is_in(rows["verdict"], value_set=codes)
+    return rows if pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
 def parts_of(rows: pa.Table, parts: int) -> Floats:
