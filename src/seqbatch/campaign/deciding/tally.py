@@ -12,7 +12,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.ahead import over
-from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.assignments import probabilities_of
 from seqbatch.core.arrays import Integers
 
 
@@ -79,19 +79,20 @@ def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
 
 def _counted(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
     """Count the units and outcomes of one chunk."""
-    counted, decided = Tally.zero(now), Decided.of(unpack(chunk.decided))
+    counted, count = Tally.zero(now), len(now.actions)
+    decided = unpack(chunk.decided, ["action", *(f"p{action}" for action in range(count))])
+    actions = decided["action"].to_numpy().astype(np.int64)
+    probabilities = probabilities_of(decided, count)
     here = known.within(chunk.first, chunk.first + chunk.count)
     rows = here.numbers - chunk.first
     absent, recorded = here.absent, ~here.absent
-    counted.absent[:] += np.bincount(decided.actions[rows[absent]], minlength=len(counted.absent))
-    counted.metrics.add(
-        decided.actions[rows[recorded]], metric_cells(now.spec, here.parts[recorded])
-    )
+    counted.absent[:] = np.bincount(actions[rows[absent]], minlength=count)
+    counted.metrics.add(actions[rows[recorded]], metric_cells(now.spec, here.parts[recorded]))
     if len(here) == chunk.count:
-        counted.seen.add(decided.actions, decided.probabilities)
+        counted.seen.add(actions, probabilities)
         return counted
     seen = np.zeros(chunk.count, dtype=np.bool_)
     seen[rows] = True
-    counted.seen.add(decided.actions[seen], decided.probabilities[seen])
-    counted.missing.add(decided.actions[~seen], decided.probabilities[~seen])
+    counted.seen.add(actions[seen], probabilities[seen])
+    counted.missing.add(actions[~seen], probabilities[~seen])
     return counted
