@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_rows
+from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
@@ -62,12 +62,12 @@ class Scale:
 
     def rounded(self, rows: Floats, rewards: Floats) -> Integers:
         """Return the whole numbers that rows and rewards are rounded to, rewards last."""
-        both, every = np.column_stack([rows, rewards]), np.arange(len(rows))
+        both = np.column_stack([rows, rewards])
         made = np.empty(both.shape[::-1], dtype=np.int64)
         for place, factor in enumerate(np.ldexp(1.0, self.powers).tolist()):
             values = np.ascontiguousarray(both[:, place])
-            round_rows(values, every, factor, LARGEST, made[place])
-            if (problem := self.misfit(place, values)) is not None:
+            fits = round_all(values, factor, LARGEST, made[place])
+            if not fits and (problem := self.misfit(place, values)) is not None:
                 raise problem
         return np.ascontiguousarray(made.T)
 
@@ -178,17 +178,19 @@ class ExactSums:
             vectors.numbers, rewards, vectors.marks, cells, np.ldexp(1.0, powers), columns,
             LARGEST, more.low, more.high, beside, more.count,
         )  # fmt: skip
-        if not fits:
-            raise self._misfit(vectors, rewards, cells)
+        if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:
+            raise problem
         more.low[:, :, columns] += beside
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
 
-    def _misfit(self, vectors: Vectors, rewards: Floats, cells: Integers) -> InvalidArgumentError:
-        """Return what is said of the first column with a number that is too large."""
+    def _misfit(
+        self, vectors: Vectors, rewards: Floats, cells: Integers
+    ) -> InvalidArgumentError | None:
+        """Return what to say of units, but for skipped ones, with too large a number."""
         columns = np.append(vectors.columns, len(self.scale.columns)).tolist()
         pairs = zip(columns, [*vectors.numbers, rewards], strict=True)
         found = (self.scale.misfit(column, values[cells >= 0]) for column, values in pairs)
-        return next(each for each in found if each is not None)
+        return next((each for each in found if each is not None), None)
 
     def merged(self, other: "ExactSums") -> "ExactSums":
         """Return the sums of both sets of units together."""

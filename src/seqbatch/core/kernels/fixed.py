@@ -9,7 +9,7 @@ from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 #: Rows that are worked on at once: their whole numbers stay in the memory next to the processor.
-BLOCK = 1024
+BLOCK = 2048
 #: A product is cut here, so that 64 bits hold the sum of very many of either part.
 CUT = 32
 LOWER = 2**CUT - 1
@@ -25,15 +25,12 @@ def whole(value: float, factor: float) -> int:
 
 
 @njit(**OPTIONS)
-def round_rows(
-    numbers: Floats, places: Integers, factor: float, most: float, made: Integers
-) -> bool:
-    """Round the numbers at some places; say whether none is larger than `most` once scaled."""
+def round_all(values: Floats, factor: float, most: float, made: Integers) -> bool:
+    """Round numbers; say whether none is larger than `most` once it is scaled."""
     fits = True
-    for row in range(len(places)):
-        value = numbers[places[row]]
-        fits &= abs(value * factor) <= most
-        made[row] = whole(value, factor)
+    for row in range(len(values)):
+        fits &= abs(values[row] * factor) <= most
+        made[row] = whole(values[row], factor)
     return fits
 
 
@@ -104,8 +101,8 @@ def add_products(
 ) -> bool:  # fmt: skip
     """Add up the products of every two columns in each cell, each pair once.
 
-    Returns whether every number is at most `most` in size once it is scaled; where not, the sums
-    are of no use.
+    Returns whether every number, those of skipped units too, is at most `most` in size once it is
+    scaled; sums of larger ones are of no use.
 
     Parameters
     ----------
@@ -127,14 +124,18 @@ def add_products(
         Units of each cell.
     """
     wide, units = len(columns), len(cells)
-    made = np.empty((wide, BLOCK), dtype=np.int64)
+    made, plain = np.empty((wide, BLOCK), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     order, ends = np.empty(BLOCK, dtype=np.int64), np.empty(len(count), dtype=np.int64)
     fits = True
     for first in range(0, units, BLOCK):
-        total = sort_block(cells, first, min(first + BLOCK, units), order, ends)
+        last = min(first + BLOCK, units)
+        total = sort_block(cells, first, last, order, ends)
         for number in range(wide):
             values = rewards if number == wide - 1 else numbers[number]
-            fits &= round_rows(values, order[:total], factors[number], most, made[number])
+            # All at once and then put in order: the processor rounds several at a time.
+            fits &= round_all(values[first:last], factors[number], most, plain)
+            for place in range(total):
+                made[number, place] = plain[order[place] - first]
         begin = 0
         for cell in range(len(count)):
             end = ends[cell]
