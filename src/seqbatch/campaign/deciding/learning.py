@@ -64,8 +64,10 @@ class News:
     @property
     def loses_precision(self) -> bool:
         """Whether a value that was corrected is too large to be taken out of sums."""
+        if not len(self.before):
+            return False
         left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
-        gone = np.abs(self.before).max(initial=0.0)
+        gone = np.abs(self.before).max()
         return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
 
     @classmethod
@@ -77,7 +79,7 @@ class News:
         # Of the open wave nobody had an outcome before its first; of a closed one some counted as
         # absent.
         late = newest.numbers < sum(now.units[: now.wave - 1])
-        asked = newest.numbers[late | ~rows.firsts(now.assigned)[newest.numbers]]
+        asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
         had: dict[int, tuple[int, float]] = {}
         for number, version, cells, when in reader.outcome_versions(asked):
             if when <= event and version >= had.get(number, (0, 0.0))[0]:

@@ -4,7 +4,7 @@ Version 0 is no record: it says what a unit without one counts as since its wave
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -41,15 +41,17 @@ class Ledger:
     def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0) -> "Ledger":
         """Gather the rows of recorded chunks that count, with this many parts of each."""
         none = np.zeros(0, dtype=np.int64)
-        pieces = [(none, none, np.zeros(0), none, np.zeros((0, parts)))]
-        columns = [*CELLS, *map(part_name, range(parts))]
-        for chunk, rows in over(lambda chunk: (chunk, counted(chunk, columns)), chunks):
-            events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-            numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
-            pieces.append(
-                (numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
-            )
-        return cls(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        empty = cls(none, none, np.zeros(0), none, np.zeros((0, parts)))
+        pieces = [empty, *over(lambda chunk: cls._of_chunk(chunk, parts), chunks)]
+        names = (field.name for field in fields(cls))
+        return cls(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+
+    @classmethod
+    def _of_chunk(cls, chunk: OutcomeChunk, parts: int) -> "Ledger":
+        rows = counted(chunk, [*CELLS, *map(part_name, range(parts))])
+        numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
+        events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
+        return cls(numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
 
     @property
     def absent(self) -> Bools:
@@ -89,11 +91,17 @@ class Ledger:
         start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
         return self.take(slice(start, stop))
 
-    def firsts(self, units: int) -> Bools:
-        """Say for each of so many units whether its first version, or absence, is among these."""
+    def firsts(self, newest: "Ledger", units: int) -> Bools:
+        """Say of each of the newest rows whether the unit's first version is among these.
+
+        Or its absence. The newest rows are what :meth:`known` returns.
+        """
+        if newest is self:
+            alone: Bools = self.versions <= 1
+            return alone
         found = np.zeros(units, dtype=np.bool_)
         found[self.numbers[self.versions <= 1]] = True
-        return found
+        return found[newest.numbers]
 
     def take(self, rows: Places | slice) -> "Ledger":
         """Return these rows alone."""

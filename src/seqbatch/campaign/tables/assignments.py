@@ -54,7 +54,9 @@ class Decided:
         return cls(
             actions=table["action"].to_numpy().astype(np.int64),
             scores=table["score"].to_numpy(),
-            probabilities=probabilities_of(table, len(table.column_names) - 4),
+            probabilities=np.ascontiguousarray(
+                probabilities_of(table, len(table.column_names) - 4)
+            ),
             randomised=table["randomised"].to_numpy(),
             groups=table["group"].to_numpy().astype(np.int64),
         )
@@ -72,7 +74,7 @@ class Decided:
 
 def probabilities_of(table: pa.Table, actions: int) -> Floats:
     """Return the probabilities of so many actions that were stored, shape (n, actions)."""
-    return np.column_stack([table[f"p{action}"].to_numpy() for action in range(actions)])
+    return np.stack([table[f"p{action}"].to_numpy() for action in range(actions)]).T
 
 
 def joined(pieces: list[Decided]) -> Decided:
