@@ -132,3 +132,10 @@ def test_a_number_beyond_its_bound_is_refused():
         zero.added(wrong, np.zeros(1), np.zeros(1, dtype=np.int64))
     # Nobody looks at a unit that is skipped.
     assert same(zero.added(wrong, np.zeros(1), np.full(1, -1)), zero)
+
+
+@pytest.mark.parametrize(("cells", "said"), [([0], "same units"), ([0, 1], "between -1 and 0")])
+def test_what_does_not_go_together_is_refused(cells, said):
+    zero = ExactSums.zero(1, Scale.of([1.0], 1.0, whole=[False]))
+    with pytest.raises(InvalidArgumentError, match=said):
+        zero.added(Vectors.of(np.ones((2, 1))), np.ones(2), np.array(cells))

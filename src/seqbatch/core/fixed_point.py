@@ -170,6 +170,7 @@ class ExactSums:
 
         A cell of -1 skips the unit.
         """
+        self._require_alike(vectors, rewards, cells)
         columns = np.append(vectors.columns, len(self.scale.columns))
         powers = self.scale.powers[columns]
         more = ExactSums.zero(len(self.count), self.scale)
@@ -182,6 +183,17 @@ class ExactSums:
             raise problem
         more.low[:, :, columns] += beside
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
+
+    def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
+        """Refuse what does not go together: compiled code takes arrays at their word."""
+        units = {vectors.numbers.shape[1], vectors.marks.shape[1], len(rewards), len(cells)}
+        if len(units) > 1:
+            rule = "vectors, rewards and cells of the same units"
+            raise InvalidArgumentError("cells", rule, f"{sorted(units)} of them")
+        least, most = cells.min(initial=-1), cells.max(initial=-1)
+        if not (least >= -1 and most < len(self.count)):
+            rule = f"between -1 and {len(self.count) - 1}"
+            raise InvalidArgumentError("cells", rule, f"{least} to {most}")
 
     def _misfit(
         self, vectors: Vectors, rewards: Floats, cells: Integers

@@ -196,7 +196,8 @@ class _Rows:
         actions = local[among_all]
         # A retired action teaches nothing about the others, unless they share one model.
         kept = np.arange(len(rows)) if encoder.actions else np.flatnonzero(actions >= 0)
-        given = unpack(chunk.given, encoder.features.columns)
+        # Without features the ids say how many units there are.
+        given = unpack(chunk.given, encoder.features.columns or encoder.columns)
         if len(kept) < given.num_rows:
             given = given.take(rows[kept])
         # After an amendment the policy may keep fewer parts of the evidence apart than before.
