@@ -12,6 +12,7 @@ from seqbatch.campaign.design.toml import check_spec
 from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.tables.encoder import Encoder, learn
 from seqbatch.campaign.tables.features.frozen import Learned
+from seqbatch.campaign.tables.vectors import vectors
 from tests.oracles import encoder as oracle
 
 START = datetime.date(2026, 3, 1)
@@ -348,3 +349,17 @@ def test_directions_are_those_that_many_units_show(data, features):
 ])  # fmt: skip
 def test_columns_that_repeat_others_by_their_making_are_told(features, wanted):
     assert encoder_of(features, other=False, learned=Learned()).directions() == wanted
+
+
+@settings(max_examples=50)
+@given(st.data(), feature_sets())
+def test_vectors_for_sums_are_the_same(data, features):
+    learned = learned_for(data, features, other=True)
+    encoder = encoder_of(features, other=True, learned=learned)
+    given = prepared(encoder, data.draw(tables(features, other=True)))
+    made = vectors(encoder, given)
+    wide = np.zeros((given.num_rows, encoder.dim))
+    wide[:, made.columns] = made.numbers.T
+    for marks in made.marks:
+        wide[np.arange(len(wide)), marks] += 1.0
+    assert wide.tobytes() == encoder.encode(given).tobytes()

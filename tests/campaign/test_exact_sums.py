@@ -105,3 +105,15 @@ def test_a_shared_model_and_dates_have_bounds(store):
     campaign.record(rows)
     campaign.close()
     assert campaign.verify().sound
+
+
+def test_without_features_units_without_an_outcome_are_left_out(store):
+    campaign = created(store, sums="exact", features={"intercept": True}, required_outcomes=0.5)
+    answers = campaign.assign(units(300).select("id")).table
+    known = outcomes(answers)
+    campaign.record(known.slice(0, 200))
+    campaign.close(force=True, reason="the wave is small")
+    with store.read("spring") as reader:
+        state = unpack_state(reader.last_state().content, campaign.situation())
+    counted = sum(int(each.count.sum()) for each in state.evidence)
+    assert counted == 200

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.core import Statistics
-from seqbatch.core.fixed_point import BITS, ExactSums, Scale, power
+from seqbatch.core.fixed_point import BITS, ExactSums, Scale, Vectors, power
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -28,10 +28,10 @@ def test_any_order_and_any_pieces_give_the_same_sums(seed, count, cuts):
     rows, rewards = rows_of(random, count, 3, sizes)
     cells = random.integers(-1, 2, count)
     scale = Scale.of(sizes, 5.0, whole=[False] * 3)
-    whole = ExactSums.zero(2, scale).added(rows, rewards, cells)
+    whole = ExactSums.zero(2, scale).added(Vectors.of(rows), rewards, cells)
     order = random.permutation(count)
     pieces = [
-        ExactSums.zero(2, scale).added(rows[part], rewards[part], cells[part])
+        ExactSums.zero(2, scale).added(Vectors.of(rows[part]), rewards[part], cells[part])
         for part in np.split(order, sorted(min(cut, count) for cut in cuts))
     ]
     merged = ExactSums.zero(2, scale)
@@ -47,7 +47,9 @@ def test_sums_are_those_of_fractions(seed, count):
     random = np.random.default_rng(seed)
     rows, rewards = rows_of(random, count, 2, np.array([1.0, 3000.0]))
     scale = Scale.of([1.0, 3000.0], 5.0, whole=[False, False])
-    made = ExactSums.zero(1, scale).added(rows, rewards, np.zeros(count, dtype=np.int64))
+    made = ExactSums.zero(1, scale).added(
+        Vectors.of(rows), rewards, np.zeros(count, dtype=np.int64)
+    )
     both, powers = np.column_stack([rows, rewards]), (*scale.columns, scale.reward)
     for i in range(3):
         for j in range(3):
@@ -59,10 +61,39 @@ def test_sums_are_those_of_fractions(seed, count):
             assert Fraction(made.products[0, i, j], 2 ** (powers[i] + powers[j])) == sum(terms)
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.integers(0, 3000), st.integers(0, 2), st.integers(1, 5))
+def test_marked_columns_are_those_of_whole_vectors(seed, count, numbers, cells):
+    random = np.random.default_rng(seed)
+    # Two categories around the numbers, of which the extreme ones are as large as may be.
+    columns = np.arange(3, 3 + numbers)
+    marks = np.stack([random.integers(0, 3, count), 3 + numbers + random.integers(0, 4, count)])
+    rows, rewards = rows_of(random, count, numbers, 1.0)
+    rows[random.random(rows.shape) < 0.3] = 2.0 - 2**-40
+    rewards[random.random(count) < 0.3] = -5.0
+    wide = np.zeros((count, 7 + numbers))
+    wide[:, columns] = rows
+    for mark in marks:
+        wide[np.arange(count), mark] = 1.0
+    whole = np.ones(7 + numbers, dtype=bool)
+    whole[columns] = False
+    scale = Scale.of(np.where(whole, 1.0, 2.0 - 2**-40), 5.0, whole=whole)
+    zero, mine = ExactSums.zero(cells, scale), random.integers(-1, cells, count)
+    apart = Vectors(np.ascontiguousarray(rows.T), columns, marks)
+    made = zero.added(apart, rewards, mine)
+    assert same(made, zero.added(Vectors.of(wide), rewards, mine))
+    every = scale.rounded(wide, rewards).astype(object)
+    for cell in range(cells):
+        own = every[mine == cell]
+        assert (made.products[cell] == (own.T @ own if len(own) else 0)).all()
+
+
 def test_the_largest_numbers_do_not_overflow():
     scale = Scale.of([1.0], 1.0, whole=[False])
     rows = np.full((3_000_000, 1), -1.0)
-    made = ExactSums.zero(1, scale).added(rows, rows[:, 0], np.zeros(len(rows), dtype=np.int64))
+    made = ExactSums.zero(1, scale).added(
+        Vectors.of(rows), rows[:, 0], np.zeros(len(rows), dtype=np.int64)
+    )
     assert made.products[0].tolist() == [[3_000_000 * 2**60] * 2] * 2
     assert made.statistics().moment.tolist() == [[3_000_000.0]]
 
@@ -72,7 +103,7 @@ def test_sums_are_close_to_those_of_floating_point():
     rows, rewards = rows_of(random, 5_000, 4, 3.0)
     cells = random.integers(0, 3, 5_000)
     scale = Scale.of([3.0] * 4, 5.0, whole=[False] * 4)
-    exact = ExactSums.zero(3, scale).added(rows, rewards, cells).statistics()
+    exact = ExactSums.zero(3, scale).added(Vectors.of(rows), rewards, cells).statistics()
     floating = Statistics.zero(3, 4).add(rows, rewards, cells)
     for name in ("gram", "moment", "squares", "count"):
         np.testing.assert_allclose(getattr(exact, name), getattr(floating, name), rtol=1e-5)
@@ -82,9 +113,9 @@ def test_what_is_taken_out_leaves_nothing_behind():
     random = np.random.default_rng(2)
     rows, rewards = rows_of(random, 50, 3, 1e6)
     cells, scale = random.integers(0, 2, 50), Scale.of([1e6] * 3, 5.0, whole=[False] * 3)
-    before = ExactSums.zero(2, scale).added(rows[:20], rewards[:20], cells[:20])
-    more = before.added(rows[20:], rewards[20:], cells[20:])
-    assert same(more.added(rows[20:], rewards[20:], cells[20:], times=-1), before)
+    before = ExactSums.zero(2, scale).added(Vectors.of(rows[:20]), rewards[:20], cells[:20])
+    more = before.added(Vectors.of(rows[20:]), rewards[20:], cells[20:])
+    assert same(more.added(Vectors.of(rows[20:]), rewards[20:], cells[20:], times=-1), before)
 
 
 @given(st.floats(1e-30, 1e30))
@@ -95,4 +126,16 @@ def test_a_power_uses_nearly_all_bits(largest):
 def test_a_number_beyond_its_bound_is_refused():
     scale = Scale.of([1.0, 1.0], 1.0, whole=[False, False])
     with pytest.raises(InvalidArgumentError, match="column 1 must be at most 2 in size"):
-        scale.halves(np.array([[1.0, 2.5]]), np.array([0.0]), np.array([0]))
+        scale.rounded(np.array([[1.0, 2.5]]), np.array([0.0]))
+    wrong, zero = Vectors.of(np.array([[1.0, 2.5]])), ExactSums.zero(1, scale)
+    with pytest.raises(InvalidArgumentError, match="column 1 must be at most 2 in size"):
+        zero.added(wrong, np.zeros(1), np.zeros(1, dtype=np.int64))
+    # Nobody looks at a unit that is skipped.
+    assert same(zero.added(wrong, np.zeros(1), np.full(1, -1)), zero)
+
+
+@pytest.mark.parametrize(("cells", "said"), [([0], "same units"), ([0, 1], "between -1 and 0")])
+def test_what_does_not_go_together_is_refused(cells, said):
+    zero = ExactSums.zero(1, Scale.of([1.0], 1.0, whole=[False]))
+    with pytest.raises(InvalidArgumentError, match=said):
+        zero.added(Vectors.of(np.ones((2, 1))), np.ones(2), np.array(cells))

@@ -8,22 +8,18 @@ as well: a sum of a billion such products fits into 128 bits.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.fixed import split
+from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
 #: Rounded numbers are at most 2^BITS in size, and products of two at most 2^62.
 BITS = 31
-#: Rows that are multiplied at once: products of sums of two 16-bit halves add up to less than 2^53,
-#: which floating point does without rounding.
-ROWS = 1 << 18
-LOW = 16
+LARGEST = 2.0**BITS
 
 
 @dataclass(frozen=True)
@@ -59,29 +55,31 @@ class Scale:
         powers = tuple(0 if each else power(most) for most, each in pairs)
         return cls(powers, power(reward))
 
-    def halves(self, rows: Floats, rewards: Floats, order: Integers) -> tuple[Floats, Floats]:
-        """Return the whole numbers that rows and rewards are rounded to, rewards last, in halves.
-
-        The high half times 2^LOW and the low one add up to the number.
-        """
-        powers = np.array([*self.columns, self.reward])
-        shape = (len(order), len(powers))
-        high, low = np.empty(shape), np.empty(shape)
-        wrong = split(
-            rows, rewards, np.ldexp(1.0, powers), order, 2.0**BITS, 2.0**LOW, high, low
-        )  # fmt: skip
-        if wrong >= 0:
-            both = np.append(rows[order[wrong]], rewards[order[wrong]])
-            column = int(np.argmax(~(np.abs(np.ldexp(both, powers)) <= 2.0**BITS)))
-            most = math.ldexp(1.0, BITS - int(powers[column]))
-            name = "rewards" if column == len(self.columns) else f"column {column}"
-            raise InvalidArgumentError(name, f"at most {most:g} in size", both[column])
-        return high, low
+    @property
+    def powers(self) -> Integers:
+        """Of the columns of the model and of rewards, which come last."""
+        return np.array([*self.columns, self.reward], dtype=np.int64)
 
     def rounded(self, rows: Floats, rewards: Floats) -> Integers:
         """Return the whole numbers that rows and rewards are rounded to, rewards last."""
-        high, low = self.halves(rows, rewards, np.arange(len(rows)))
-        return (high * 2.0**LOW + low).astype(np.int64)
+        both = np.column_stack([rows, rewards])
+        made = np.empty(both.shape[::-1], dtype=np.int64)
+        for place, factor in enumerate(np.ldexp(1.0, self.powers).tolist()):
+            values = np.ascontiguousarray(both[:, place])
+            fits = round_all(values, factor, LARGEST, made[place])
+            if not fits and (problem := self.misfit(place, values)) is not None:
+                raise problem
+        return np.ascontiguousarray(made.T)
+
+    def misfit(self, column: int, values: Floats) -> InvalidArgumentError | None:
+        """Return what to say of numbers of a column that are too large, None where none is."""
+        power = int(self.powers[column])
+        wrong = np.flatnonzero(~(np.abs(np.ldexp(values, power)) <= LARGEST))
+        if not len(wrong):
+            return None
+        name = "rewards" if column == len(self.columns) else f"column {column}"
+        most = math.ldexp(1.0, BITS - power)
+        return InvalidArgumentError(name, f"at most {most:g} in size", values[wrong[0]])
 
 
 def power(largest: float) -> int:
@@ -90,16 +88,43 @@ def power(largest: float) -> int:
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """Vectors of units, as sums take them: those columns apart that are 0 or 1.
+
+    Parameters
+    ----------
+    numbers, columns
+        Columns of the model one after another, shape (numbers, n), and which of them these are.
+    marks
+        Columns that are 1, one for each unit in every row, shape (marks, n). Rows must have no
+        column in common. Columns that are neither here nor there are 0.
+    """
+
+    numbers: Floats
+    columns: Integers
+    marks: Integers
+
+    @classmethod
+    def of(cls, rows: Floats) -> "Vectors":
+        """Return vectors that may hold any numbers, one row a unit."""
+        count, dim = rows.shape
+        marks = np.zeros((0, count), dtype=np.int64)
+        return cls(np.ascontiguousarray(rows.T), np.arange(dim), marks)
+
+
+@dataclass(frozen=True)
 class ExactSums:
     """Sums of products of rounded numbers, kept apart in cells; see :class:`Statistics`.
+
+    Sums are of the products of every two columns, the reward being the last of them. Each is kept
+    as two numbers, high times 2^32 and low, for up to 2^32 units.
 
     Parameters
     ----------
     scale
         What was rounded to.
-    products
-        Python's own integers, of any size: sums of the products of every two columns, the reward
-        being the last of them, shape (cells, dim + 1, dim + 1).
+    high, low
+        The sums, shape (cells, dim + 1, dim + 1); low ones are at least 0 and less than 2^32.
     count
         Number of units, shape (cells,).
 
@@ -107,54 +132,105 @@ class ExactSums:
     --------
     >>> scale = Scale.of([1.0], 1.0, whole=[False])
     >>> x, y = np.array([[0.1], [0.2], [0.3]]), np.array([0.7, 0.8, 0.9])
-    >>> one = ExactSums.zero(1, scale).added(x, y, np.zeros(3, dtype=np.int64))
-    >>> two = ExactSums.zero(1, scale).added(x[::-1], y[::-1], np.zeros(3, dtype=np.int64))
+    >>> one = ExactSums.zero(1, scale).added(Vectors.of(x), y, np.zeros(3, dtype=np.int64))
+    >>> mirrored = Vectors.of(x[::-1]), y[::-1].copy()
+    >>> two = ExactSums.zero(1, scale).added(*mirrored, np.zeros(3, dtype=np.int64))
     >>> one.statistics().moment.tolist() == two.statistics().moment.tolist()
     True
     """
 
     scale: Scale
-    products: NDArray[np.object_]
+    high: Integers
+    low: Integers
     count: Integers
 
     @classmethod
     def zero(cls, cells: int, scale: Scale) -> "ExactSums":
         """Return the sums of no units."""
         wide = len(scale.columns) + 1
-        products = np.full((cells, wide, wide), 0, dtype=object)
-        return cls(scale, products, np.zeros(cells, dtype=np.int64))
+        high, low = np.zeros((2, cells, wide, wide), dtype=np.int64)
+        return cls(scale, high, low, np.zeros(cells, dtype=np.int64))
+
+    @classmethod
+    def of(cls, scale: Scale, products: NDArray[np.object_], count: Integers) -> "ExactSums":
+        """Return sums that are Python's own integers, less than 2^94 in size."""
+        high, low = products >> CUT, products & LOWER
+        return cls(scale, high.astype(np.int64), low.astype(np.int64), count)
+
+    @property
+    def products(self) -> NDArray[np.object_]:
+        """The sums as Python's own integers: NumPy knows none of more than 64 bits."""
+        products: NDArray[np.object_] = self.high.astype(object) * 2**CUT + self.low
+        return products
 
     def added(
-        self, rows: Floats, rewards: Floats, cells: Integers, *, times: int = 1
+        self, vectors: Vectors, rewards: Floats, cells: Integers, *, times: int = 1
     ) -> "ExactSums":
-        """Return these sums with rows added to their cells, or taken out (times = -1).
+        """Return these sums with units added to their cells, or taken out (times = -1).
 
-        A cell of -1 skips the row.
+        A cell of -1 skips the unit.
         """
-        products, count = self.products.copy(), self.count.copy()
-        order = np.argsort(cells, kind="stable")
-        ends = np.searchsorted(cells[order], np.arange(len(count) + 1))
-        high, low = self.scale.halves(rows, rewards, order[ends[0] :])
-        for cell, (first, last) in enumerate(pairwise((ends - ends[0]).tolist())):
-            for start in range(first, last, ROWS):
-                part = slice(start, min(start + ROWS, last))
-                products[cell] += times * _products(high[part], low[part])
-            count[cell] += times * (last - first)
-        return ExactSums(self.scale, products, count)
+        self._require_alike(vectors, rewards, cells)
+        columns = np.append(vectors.columns, len(self.scale.columns))
+        powers = self.scale.powers[columns]
+        more = ExactSums.zero(len(self.count), self.scale)
+        beside = np.zeros((*more.low.shape[:2], len(columns)), dtype=np.int64)
+        fits = add_products(
+            vectors.numbers, rewards, vectors.marks, cells, np.ldexp(1.0, powers), columns,
+            LARGEST, more.low, more.high, beside, more.count,
+        )  # fmt: skip
+        if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:
+            raise problem
+        more.low[:, :, columns] += beside
+        return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
+
+    def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
+        """Refuse what does not go together: compiled code takes arrays at their word."""
+        units = {vectors.numbers.shape[1], vectors.marks.shape[1], len(rewards), len(cells)}
+        if len(units) > 1:
+            rule = "vectors, rewards and cells of the same units"
+            raise InvalidArgumentError("cells", rule, f"{sorted(units)} of them")
+        least, most = cells.min(initial=-1), cells.max(initial=-1)
+        if not (least >= -1 and most < len(self.count)):
+            rule = f"between -1 and {len(self.count) - 1}"
+            raise InvalidArgumentError("cells", rule, f"{least} to {most}")
+
+    def _misfit(
+        self, vectors: Vectors, rewards: Floats, cells: Integers
+    ) -> InvalidArgumentError | None:
+        """Return what to say of units, but for skipped ones, with too large a number."""
+        columns = np.append(vectors.columns, len(self.scale.columns)).tolist()
+        pairs = zip(columns, [*vectors.numbers, rewards], strict=True)
+        found = (self.scale.misfit(column, values[cells >= 0]) for column, values in pairs)
+        return next((each for each in found if each is not None), None)
 
     def merged(self, other: "ExactSums") -> "ExactSums":
         """Return the sums of both sets of units together."""
         if other.scale != self.scale:
             raise InvalidArgumentError("other", f"sums of the scale {self.scale}", other.scale)
-        return ExactSums(self.scale, self.products + other.products, self.count + other.count)
+        return self._with(other.high, other.low, other.count, 1)
+
+    def _with(self, high: Integers, low: Integers, count: Integers, times: int) -> "ExactSums":
+        """Return these sums with others added so many times."""
+        low = self.low + times * low
+        high = self.high + times * high + (low >> CUT)
+        return ExactSums(self.scale, high, low & LOWER, self.count + times * count)
 
     def statistics(self) -> Statistics:
         """Return the sums as floating point numbers, each rounded once."""
-        powers = np.array([*self.scale.columns, self.scale.reward])
+        powers = self.scale.powers
         shift = -(powers[:, None] + powers[None, :])
         sums = np.ldexp(self.products.astype(np.float64), shift)
         gram, moment = np.ascontiguousarray(sums[:, :-1, :-1]), sums[:, :-1, -1].copy()
         return Statistics(gram, moment, sums[:, -1, -1].copy(), self.count.copy())
+
+
+def _mirrored(sums: Integers) -> Integers:
+    """Return the sums of every pair in both its places, of which one is still 0."""
+    both: Integers = sums + sums.swapaxes(1, 2)
+    diagonal = np.arange(sums.shape[1])
+    both[:, diagonal, diagonal] = sums[:, diagonal, diagonal]
+    return both
 
 
 def products_of(whole: Integers) -> NDArray[np.object_]:
@@ -168,25 +244,8 @@ def products_of(whole: Integers) -> NDArray[np.object_]:
     >>> products_of(np.array([[2**31, 1], [2**31, -1]])).tolist()
     [[9223372036854775808, 0], [0, 2]]
     """
-    wide = whole.shape[1]
-    total = np.full((wide, wide), 0, dtype=object)
-    for start in range(0, len(whole), ROWS):
-        part = whole[start : start + ROWS]
-        high, low = part >> LOW, part & (2**LOW - 1)
-        total += _products(high.astype(np.float64), low.astype(np.float64))
-    return total
-
-
-def _products(high: Floats, low: Floats) -> NDArray[np.object_]:
-    """Return the sums of products of columns of whole numbers, as Python's integers."""
-    # A matrix times itself takes half the work of one times another, and gives the mixed products
-    # as well: (h + l)^2 - h^2 - l^2.
-    both = high + low
-    upper, lower = high.T @ high, low.T @ low
-    mixed = both.T @ both - upper - lower
-    parts = [(upper, 2 * LOW), (mixed, LOW), (lower, 0)]
-    # NumPy knows no sum of 128 bits; Python does.
-    total: NDArray[np.object_] = sum(
-        part.astype(np.int64).astype(object) * 2**shift for part, shift in parts
-    )
-    return total
+    numbers = whole.astype(np.float64)
+    rows, last = Vectors.of(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
+    zero = ExactSums.zero(1, Scale((0,) * len(rows.numbers), 0))
+    sums = zero.added(rows, last, np.zeros(len(whole), dtype=np.int64))
+    return np.asarray(sums.products[0], dtype=object)

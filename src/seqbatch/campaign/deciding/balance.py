@@ -73,9 +73,11 @@ class Allocation:
     def add(self, actions: Integers, probabilities: Floats) -> None:
         """Take in some units."""
         self.counts += np.bincount(actions, minlength=len(self.counts))
-        self.expected += probabilities.sum(axis=0)
-        # Sums of products alone: units are never kept, however many a wave has.
-        self._products += np.einsum("na,nb->ab", probabilities, probabilities)
+        # Sums of products alone: units are never kept, however many a wave has. Numbers that lie
+        # one after another are added up several times as fast.
+        columns = np.ascontiguousarray(probabilities.T)
+        self.expected += columns.sum(axis=1)
+        self._products += np.einsum("an,bn->ab", columns, columns)
 
     def add_sums(self, counts: Integers, expected: Floats, products: Floats) -> None:
         """Take in units that were summed up elsewhere: their counts, and the sums of p and p p'."""

@@ -8,8 +8,7 @@ import numpy as np
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.features.largest import largest
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.fixed_point import ExactSums, Scale
-from seqbatch.policies import Feedback
+from seqbatch.core.fixed_point import ExactSums, Scale, Vectors
 from seqbatch.policies.base import BasePolicy, State
 
 
@@ -38,14 +37,18 @@ class GroupSums:
         parts = [
             slice(group * self._models, (group + 1) * self._models) for group in range(self._groups)
         ]
-        return [ExactSums(every.scale, every.products[part], every.count[part]) for part in parts]
+        return [
+            ExactSums(every.scale, every.high[part], every.low[part], every.count[part])
+            for part in parts
+        ]
 
     @groups.setter
     def groups(self, made: Sequence[ExactSums]) -> None:
-        products, count = (
-            np.concatenate([getattr(each, name) for each in made]) for name in ("products", "count")
+        high, low, count = (
+            np.concatenate([getattr(each, name) for each in made])
+            for name in ("high", "low", "count")
         )
-        self._sums = ExactSums(self._sums.scale, products, count)
+        self._sums = ExactSums(self._sums.scale, high, low, count)
 
     def empty(self) -> "GroupSums":
         """Return the sums of nobody, to be added to."""
@@ -57,20 +60,16 @@ class GroupSums:
         """Take in what others were summed up to."""
         self._sums = self._sums.merged(other._sums)
 
-    def add(self, feedback: Feedback) -> None:
-        """Take outcomes in."""
-        self._add(feedback.vectors, feedback.rewards, feedback.actions, feedback.groups, 1)
-
-    def replace(
-        self, vectors: Floats, actions: Integers, groups: Integers, before: Floats, after: Floats
+    def add(
+        self,
+        vectors: Vectors,
+        actions: Integers,
+        groups: Integers,
+        rewards: Floats,
+        *,
+        times: int = 1,
     ) -> None:
-        """Put outcomes in the place of others; the units' own sums cancel."""
-        self._add(vectors, before, actions, groups, -1)
-        self._add(vectors, after, actions, groups, 1)
-
-    def _add(
-        self, vectors: Floats, rewards: Floats, actions: Integers, groups: Integers, times: int
-    ) -> None:
+        """Take outcomes in, or out again (times = -1)."""
         models = actions if self._models > 1 else np.zeros_like(actions)
         cells = np.where(groups >= 0, groups * self._models + models, -1)
         self._sums = self._sums.added(vectors, rewards, cells, times=times)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.deciding.decisions import BLOCK
 from seqbatch.campaign.deciding.exact import GroupSums
@@ -16,8 +17,10 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.vectors import vectors
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.core.fixed_point import Vectors
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.policies import Feedback
 from seqbatch.policies.base import BasePolicy
@@ -61,8 +64,10 @@ class News:
     @property
     def loses_precision(self) -> bool:
         """Whether a value that was corrected is too large to be taken out of sums."""
+        if not len(self.before):
+            return False
         left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
-        gone = np.abs(self.before).max(initial=0.0)
+        gone = np.abs(self.before).max()
         return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
 
     @classmethod
@@ -74,7 +79,7 @@ class News:
         # Of the open wave nobody had an outcome before its first; of a closed one some counted as
         # absent.
         late = newest.numbers < sum(now.units[: now.wave - 1])
-        asked = newest.numbers[late | ~rows.firsts(now.assigned)[newest.numbers]]
+        asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
         had: dict[int, tuple[int, float]] = {}
         for number, version, cells, when in reader.outcome_versions(asked):
             if when <= event and version >= had.get(number, (0, 0.0))[0]:
@@ -171,7 +176,7 @@ class _Rows:
     """Units of one chunk whose outcomes are learned from, as the policy takes them."""
 
     kept: Places
-    own: Floats
+    given: pa.Table
     actions: Integers
     among_all: Integers
     groups: Integers
@@ -181,24 +186,28 @@ class _Rows:
         cls, now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, rows: Integers
     ) -> "_Rows":
         """Read the units at these rows of a chunk, leaving out what teaches nothing."""
-        decided = Decided.of(unpack(chunk.decided)).take(rows)
+        decided = unpack(chunk.decided, ["action", "group"])
+        among_all, groups = (
+            decided[name].to_numpy()[rows].astype(np.int64) for name in ("action", "group")
+        )
         encoder, active = now.encoder(), np.array(now.active)
         local = np.full(len(now.actions), -1)
         local[active] = np.arange(len(active))
-        actions = local[decided.actions]
+        actions = local[among_all]
         # A retired action teaches nothing about the others, unless they share one model.
         kept = np.arange(len(rows)) if encoder.actions else np.flatnonzero(actions >= 0)
-        given = unpack(chunk.given)
+        # Without features the ids say how many units there are.
+        given = unpack(chunk.given, encoder.features.columns or encoder.columns)
         if len(kept) < given.num_rows:
             given = given.take(rows[kept])
         # After an amendment the policy may keep fewer parts of the evidence apart than before.
-        groups = decided.groups[kept]
+        groups = groups[kept]
         groups = np.where(policy.still_used(state, groups), groups, -1)
         return cls(
             kept=kept,
-            own=encoder.encode(given),
+            given=given,
             actions=np.maximum(actions[kept], 0),
-            among_all=decided.actions[kept],
+            among_all=among_all[kept],
             groups=groups,
         )
 
@@ -209,14 +218,23 @@ class _Rows:
     def pieces(self, now: Situation) -> Iterator[tuple[slice, Floats]]:
         """Yield the vectors under each unit's action, in pieces that fit into memory."""
         encoder = now.encoder()
-        step = BLOCK if encoder.actions else max(len(self.kept), 1)
-        for start in range(0, len(self.kept), step):
+        own = encoder.encode(self.given)
+        step = BLOCK if encoder.actions else max(len(own), 1)
+        for start in range(0, len(own), step):
             part = slice(start, start + step)
-            vectors = self.own[part]
+            rows = own[part]
             if encoder.actions:
-                every = encoder.contexts(vectors, tuple(range(len(now.actions))))
-                vectors = every[np.arange(len(every)), self.among_all[part]]
-            yield part, vectors
+                every = encoder.contexts(rows, tuple(range(len(now.actions))))
+                rows = every[np.arange(len(every)), self.among_all[part]]
+            yield part, rows
+
+    def summands(self, now: Situation) -> Iterator[tuple[slice, Vectors]]:
+        """Yield the same as exact sums take them."""
+        encoder = now.encoder()
+        if encoder.actions:
+            yield from ((part, Vectors.of(rows)) for part, rows in self.pieces(now))
+        else:
+            yield slice(None), vectors(encoder, self.given)
 
 
 def _learned(
@@ -232,12 +250,13 @@ def _learned(
         return state
     rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
     rewards = rows.learned(now, here.values)
-    for part, vectors in rows.pieces(now):
-        feedback = Feedback(vectors, rows.actions[part], rows.groups[part], rewards[part])
-        if sums is None:
-            state = policy.learn(state, feedback)
-        else:
-            sums.add(feedback)
+    if sums is not None:
+        for part, taken in rows.summands(now):
+            sums.add(taken, rows.actions[part], rows.groups[part], rewards[part])
+        return state
+    for part, own in rows.pieces(now):
+        feedback = Feedback(own, rows.actions[part], rows.groups[part], rewards[part])
+        state = policy.learn(state, feedback)
     return state
 
 
@@ -258,17 +277,19 @@ def _corrected(
     after, before = (
         rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
     )
+    if sums is not None:
+        for part, taken in rows.summands(now):
+            # The units' own sums cancel.
+            sums.add(taken, rows.actions[part], rows.groups[part], before[part], times=-1)
+            sums.add(taken, rows.actions[part], rows.groups[part], after[part])
+        return state
     models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
-    for part, vectors in rows.pieces(now):
-        if sums is not None:
-            groups = rows.groups[part]
-            sums.replace(vectors, rows.actions[part], groups, before[part], after[part])
-            continue
+    for part, own in rows.pieces(now):
         for group in np.unique(rows.groups[part]):
             # -1: no estimate to come uses the outcome, so that its correction changes none.
             if group >= 0:
                 cells = np.where(rows.groups[part] == group, models[part], -1)
-                change = _change(state.problem, vectors, before[part], after[part], cells)
+                change = _change(state.problem, own, before[part], after[part], cells)
                 state = policy.absorb(state, int(group), change)
     return state
 

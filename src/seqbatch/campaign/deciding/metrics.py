@@ -57,6 +57,13 @@ class MetricSums:
             self._counts[place] += np.bincount(seen, minlength=size)
             self._totals[place] += np.bincount(seen, values[there, place], minlength=size)
 
+    def __add__(self, other: "MetricSums") -> "MetricSums":
+        both = MetricSums(self._metrics, len(self._outcomes))
+        both._totals = self._totals + other._totals
+        both._counts = self._counts + other._counts
+        both._outcomes = self._outcomes + other._outcomes
+        return both
+
     def rows(self, names: Sequence[str]) -> tuple[MetricRow, ...]:
         """Return the metrics of every action that has recorded outcomes."""
         return tuple(

@@ -12,7 +12,7 @@ from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.ahead import over
-from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.tables.assignments import probabilities_of
 from seqbatch.core.arrays import Integers
 
 
@@ -47,31 +47,52 @@ class Tally:
             "allocation": self.allocation.test(),
         }
 
+    @classmethod
+    def zero(cls, now: Situation) -> "Tally":
+        """Return the tally of nobody."""
+        actions = len(now.actions)
+        return cls(
+            seen=Allocation(actions),
+            missing=Allocation(actions),
+            absent=np.zeros(actions, dtype=np.int64),
+            metrics=MetricSums(now.spec.metrics, actions),
+        )
 
-def _decided_of(chunk: UnitChunk) -> tuple[UnitChunk, Decided]:
-    return chunk, Decided.of(unpack(chunk.decided))
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.seen + other.seen,
+            self.missing + other.missing,
+            self.absent + other.absent,
+            self.metrics + other.metrics,
+        )
 
 
 def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
     """Count a wave's units and outcomes."""
-    actions, spec = len(now.actions), now.spec
-    counted = Tally(
-        seen=Allocation(actions),
-        missing=Allocation(actions),
-        absent=np.zeros(actions, dtype=np.int64),
-        metrics=MetricSums(spec.metrics, actions),
-    )
     chunks = [extent.chunk for extent in reader.extents(wave=wave)]
-    for chunk, decided in over(_decided_of, reader.unit_chunks(given=False, chunks=chunks)):
-        here = known.within(chunk.first, chunk.first + chunk.count)
-        rows = here.numbers - chunk.first
-        seen = np.zeros(chunk.count, dtype=np.bool_)
-        seen[rows] = True
-        absent, recorded = here.absent, ~here.absent
-        counted.absent[:] += np.bincount(decided.actions[rows[absent]], minlength=actions)
-        counted.metrics.add(
-            decided.actions[rows[recorded]], metric_cells(spec, here.parts[recorded])
-        )
-        counted.seen.add(decided.actions[seen], decided.probabilities[seen])
-        counted.missing.add(decided.actions[~seen], decided.probabilities[~seen])
+    pieces = reader.unit_chunks(given=False, chunks=chunks)
+    total = Tally.zero(now)
+    for part in over(lambda chunk: _counted(now, chunk, known), pieces):
+        total += part
+    return total
+
+
+def _counted(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
+    """Count the units and outcomes of one chunk."""
+    counted, count = Tally.zero(now), len(now.actions)
+    decided = unpack(chunk.decided, ["action", *(f"p{action}" for action in range(count))])
+    actions = decided["action"].to_numpy().astype(np.int64)
+    probabilities = probabilities_of(decided, count)
+    here = known.within(chunk.first, chunk.first + chunk.count)
+    rows = here.numbers - chunk.first
+    absent, recorded = here.absent, ~here.absent
+    counted.absent[:] = np.bincount(actions[rows[absent]], minlength=count)
+    counted.metrics.add(actions[rows[recorded]], metric_cells(now.spec, here.parts[recorded]))
+    if len(here) == chunk.count:
+        counted.seen.add(actions, probabilities)
+        return counted
+    seen = np.zeros(chunk.count, dtype=np.bool_)
+    seen[rows] = True
+    counted.seen.add(actions[seen], probabilities[seen])
+    counted.missing.add(actions[~seen], probabilities[~seen])
     return counted

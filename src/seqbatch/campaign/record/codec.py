@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -35,14 +35,21 @@ def pack(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpack(content: bytes) -> pa.Table:
+def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a record; damaged ones raise StoreError.
 
     What is stored is checked before it is looked at: damaged bytes may ask for any amount of
     memory, or point anywhere in it.
+
+    Parameters
+    ----------
+    content
+        The record.
+    columns
+        Columns that are enough, of which some may not be there; without them all are returned.
     """
     if isinstance(content, RowsElsewhere):
-        return content.table()
+        return content.table(columns)
     try:
         if any(size > UNPACKED for size in unpacked_sizes(BytesIO(content))):
             raise StoreError(f"a stored table unpacks to more than {UNPACKED:,} bytes. {DAMAGED}")
@@ -51,7 +58,9 @@ def unpack(content: bytes) -> pa.Table:
     except (pa.ArrowException, DamagedStreamError, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
-    return table
+    if columns is None:
+        return table
+    return table.select([name for name in table.column_names if name in columns])
 
 
 def fingerprint(content: bytes) -> bytes:

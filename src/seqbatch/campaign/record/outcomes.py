@@ -3,8 +3,8 @@
 Version 0 is no record: it says what a unit without one counts as since its wave was closed.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
 #: The verdict, by number, of a unit that has no row: it stands beside those of rows.
 ABSENT = len(VERDICTS)
+#: What is known of an outcome, but for its parts.
+CELLS = ("number", "version", "value")
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,17 @@ class Ledger:
     def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0) -> "Ledger":
         """Gather the rows of recorded chunks that count, with this many parts of each."""
         none = np.zeros(0, dtype=np.int64)
-        pieces = [(none, none, np.zeros(0), none, np.zeros((0, parts)))]
-        for chunk, rows in over(_counting_of, chunks):
-            events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-            numbers, versions, values = (
-                rows[name].to_numpy() for name in ("number", "version", "value")
-            )
-            pieces.append(
-                (numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
-            )
-        return cls(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        empty = cls(none, none, np.zeros(0), none, np.zeros((0, parts)))
+        pieces = [empty, *over(lambda chunk: cls._of_chunk(chunk, parts), chunks)]
+        names = (field.name for field in fields(cls))
+        return cls(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+
+    @classmethod
+    def _of_chunk(cls, chunk: OutcomeChunk, parts: int) -> "Ledger":
+        rows = counted(chunk, [*CELLS, *map(part_name, range(parts))])
+        numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
+        events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
+        return cls(numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
 
     @property
     def absent(self) -> Bools:
@@ -88,11 +91,17 @@ class Ledger:
         start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
         return self.take(slice(start, stop))
 
-    def firsts(self, units: int) -> Bools:
-        """Say for each of so many units whether its first version, or absence, is among these."""
+    def firsts(self, newest: "Ledger", units: int) -> Bools:
+        """Say of each of the newest rows whether the unit's first version is among these.
+
+        Or its absence. The newest rows are what :meth:`known` returns.
+        """
+        if newest is self:
+            alone: Bools = self.versions <= 1
+            return alone
         found = np.zeros(units, dtype=np.bool_)
         found[self.numbers[self.versions <= 1]] = True
-        return found
+        return found[newest.numbers]
 
     def take(self, rows: Places | slice) -> "Ledger":
         """Return these rows alone."""
@@ -135,12 +144,12 @@ class Newest:
         """Gather the rows of recorded chunks that count, of a campaign with so many units."""
         newest = cls(np.full(units, np.nan), np.full(units, -1, dtype=np.int32))
         for chunk in chunks:
-            newest._take_in(counting(unpack(chunk.rows)))
+            newest._take_in(counted(chunk))
         return newest
 
     def _take_in(self, rows: pa.Table) -> None:
         # By version: where a unit comes twice, the last that is written is its newest.
-        rows = rows.select(["number", "version", "value"]).sort_by("version")
+        rows = rows.select(CELLS).sort_by("version")
         numbers, versions, values = (column.to_numpy() for column in rows.itercolumns())
         newer = versions >= self.versions[numbers]
         self.versions[numbers[newer]] = versions[newer]
@@ -156,14 +165,16 @@ class Newest:
         return int((versions >= 0).sum()), int((versions == 0).sum())
 
 
-def _counting_of(chunk: OutcomeChunk) -> tuple[OutcomeChunk, pa.Table]:
-    return chunk, counting(unpack(chunk.rows))
+def counted(chunk: OutcomeChunk, columns: Sequence[str] = CELLS) -> pa.Table:
+    """Return these columns of the rows of a recorded chunk that count."""
+    return counting(unpack(chunk.rows, [*columns, "verdict"]))
 
 
 def counting(rows: pa.Table) -> pa.Table:
     """Return the rows of a recorded chunk that count: those accepted, and absent units."""
     codes = pa.array([VERDICTS.index(ACCEPTED), ABSENT], type=pa.int8())
-    return rows.filter(pc.is_in(rows["verdict"], value_set=codes))
+    mask = pc.is_in(rows["verdict"], value_set=codes)
+    return rows if pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
 def parts_of(rows: pa.Table, parts: int) -> Floats:

@@ -74,8 +74,11 @@ class Event:
 class RowsElsewhere(bytes):
     """What a record holds of rows that lie elsewhere: their address and fingerprint."""
 
-    def table(self) -> pa.Table:
-        """Return the rows; where they are not those that were kept, raise StoreError."""
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows; where they are not those that were kept, raise StoreError.
+
+        All columns, or those of these names that there are.
+        """
         raise NotImplementedError
 
     @property

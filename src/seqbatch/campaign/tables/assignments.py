@@ -51,11 +51,12 @@ class Decided:
     @classmethod
     def of(cls, table: pa.Table) -> "Decided":
         """Return stored decisions."""
-        places = range(len(table.column_names) - 4)
         return cls(
             actions=table["action"].to_numpy().astype(np.int64),
             scores=table["score"].to_numpy(),
-            probabilities=np.column_stack([table[f"p{a}"].to_numpy() for a in places]),
+            probabilities=np.ascontiguousarray(
+                probabilities_of(table, len(table.column_names) - 4)
+            ),
             randomised=table["randomised"].to_numpy(),
             groups=table["group"].to_numpy().astype(np.int64),
         )
@@ -69,6 +70,11 @@ class Decided:
             self.randomised[rows],
             self.groups[rows],
         )
+
+
+def probabilities_of(table: pa.Table, actions: int) -> Floats:
+    """Return the probabilities of so many actions that were stored, shape (n, actions)."""
+    return np.stack([table[f"p{action}"].to_numpy() for action in range(actions)]).T
 
 
 def joined(pieces: list[Decided]) -> Decided:

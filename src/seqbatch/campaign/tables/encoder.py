@@ -205,12 +205,12 @@ class Encoder:
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""
         out = np.zeros((given.num_rows, self._own))
-        for name, place in self._places().items():
+        for name, place in self.places().items():
             self.parts[name].encode(given.column(name), out[:, place])
         self._complete(out)
         return out
 
-    def _places(self) -> dict[str, slice]:
+    def places(self) -> dict[str, slice]:
         """Return where the columns of each feature are."""
         place, places = int(self.features.intercept), {}
         for name, width in self._widths.items():
@@ -222,7 +222,7 @@ class Encoder:
         """Add the intercept, and the products of the features that are there."""
         if self.features.intercept:
             out[:, 0] = 1.0
-        at, count = self._places(), len(out)
+        at, count = self.places(), len(out)
         place = self.features.intercept + sum(self._widths.values())
         for one, two in self.features.interactions:
             size = self._widths[one] * self._widths[two]
@@ -248,7 +248,7 @@ class Encoder:
         gram = np.zeros((self._own, self._own))
         for _ in range(20):
             out = np.zeros((self._own, self._own))
-            for name, place in self._places().items():
+            for name, place in self.places().items():
                 out[:, place] = self.parts[name].possible(rng, len(out))
             self._complete(out)
             gram += out.T @ out

@@ -1,5 +1,6 @@
 """What comes back of a statement of sums, checked and made into evidence."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ Row = dict[str, Any]
 TEXTS = ("action", "statement")
 COUNTS = ("part", "seen", "units", "distinct_units", "absent", "conflicting", "outside",
           "randomised")  # fmt: skip
+#: A sum as it is written: more digits have no products of two billion units.
+WHOLE = re.compile("-?[0-9]{1,28}")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _whole(name: str, row: Row) -> bool:
     value = row[name]
     # Where no outcome is known, there is no reward to be summed up.
     nothing = not row["seen"] and (name == "rewards" or name.startswith("z")) and value == ""
-    return nothing or isinstance(value, int) or value.lstrip("-").isdigit()
+    return nothing or isinstance(value, int) or WHOLE.fullmatch(value) is not None
 
 
 def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
@@ -166,9 +169,9 @@ def _chance(text: str, factors: int) -> float:
 
 
 def _with(sums: ExactSums, cell: int, row: Row) -> ExactSums:
-    products, count = sums.products.copy(), sums.count.copy()
+    products, count = np.zeros_like(sums.products), np.zeros_like(sums.count)
     for i in range(products.shape[1]):
         for j in range(products.shape[1]):
-            products[cell, i, j] += int(row[f"z{min(i, j)}_{max(i, j)}"])
-    count[cell] += row["units"]
-    return ExactSums(sums.scale, products, count)
+            products[cell, i, j] = int(row[f"z{min(i, j)}_{max(i, j)}"])
+    count[cell] = row["units"]
+    return sums.merged(ExactSums.of(sums.scale, products, count))

@@ -1,35 +1,146 @@
-"""Rounding to whole numbers, cut into halves whose products floating point adds exactly."""
+"""Rounding to whole numbers, and sums of products of whole numbers without any rounding."""
 
 import math
 
+import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
+
+#: Rows that are worked on at once: their whole numbers stay in the memory next to the processor.
+BLOCK = 2048
+#: A product is cut here, so that 64 bits hold the sum of very many of either part.
+CUT = 32
+LOWER = 2**CUT - 1
 
 
 @njit(**OPTIONS)
-def split(
-    rows: Floats, rewards: Floats, factors: Floats, order: Integers, most: float, half: float,
-    high: Floats, low: Floats,
-) -> int:  # fmt: skip
-    """Round rows and their rewards, in the order given, and cut each number into two halves.
+def whole(value: float, factor: float) -> int:
+    """Return a scaled number rounded to a whole one.
 
-    Returns the place in the order of the first row that has a number larger than `most` once it is
-    scaled, -1 where none has. Half is added and the rest cut off: databases round halves in ways of
-    their own.
+    Half is added and the rest cut off: databases round halves in ways of their own.
     """
-    dim, share = rows.shape[1], 1.0 / half
-    for place in range(len(order)):
+    return math.floor(value * factor + 0.5)
+
+
+@njit(**OPTIONS)
+def round_all(values: Floats, factor: float, most: float, made: Integers) -> bool:
+    """Round numbers; say whether none is larger than `most` once it is scaled."""
+    fits = True
+    for row in range(len(values)):
+        fits &= abs(values[row] * factor) <= most
+        made[row] = whole(values[row], factor)
+    return fits
+
+
+@njit(**OPTIONS)
+def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: Integers) -> int:
+    """Order the rows of a block by their cells, leaving out those of none; return how many.
+
+    The rows of cell c end at ends[c], where those of the next begin.
+    """
+    ends[:] = 0
+    for row in range(first, last):
+        if cells[row] >= 0:
+            ends[cells[row]] += 1
+    total = 0
+    for cell in range(len(ends)):
+        total += ends[cell]
+        ends[cell] = total - ends[cell]
+    for row in range(first, last):
+        cell = cells[row]
+        if cell >= 0:
+            order[ends[cell]] = row
+            ends[cell] += 1
+    return total
+
+
+@njit(**OPTIONS)
+def multiply(
+    made: Integers, begin: int, end: int, columns: Integers, low: Integers, high: Integers
+) -> None:
+    """Add up the products of every two numbers of some rows, each pair once."""
+    for one in range(len(made)):
+        left = made[one, begin:end]
+        for two in range(one, len(made)):
+            right = made[two, begin:end]
+            lower, upper = 0, 0
+            for row in range(end - begin):
+                product = left[row] * right[row]
+                lower += product & LOWER
+                upper += product >> CUT
+            low[columns[one], columns[two]] += lower
+            high[columns[one], columns[two]] += upper
+
+
+@njit(**OPTIONS)
+def mark_rows(
+    made: Integers, begin: int, end: int, order: Integers, marks: AnyArray, low: Integers,
+    beside: Integers,
+) -> None:  # fmt: skip
+    """Add up the products with columns that are 0 or 1, each pair once: nothing is multiplied."""
+    numbers, own = len(made), np.empty(len(made), dtype=np.int64)
+    for place in range(begin, end):
         row = order[place]
-        for column in range(dim + 1):
-            value = rewards[row] if column == dim else rows[row, column]
-            scaled = value * factors[column]
-            if not abs(scaled) <= most:
-                return place
-            whole = math.floor(scaled + 0.5)
-            # A power of two: exact.
-            upper = math.floor(whole * share)
-            high[place, column] = upper
-            low[place, column] = whole - upper * half
-    return -1
+        for number in range(numbers):
+            own[number] = made[number, place]
+        for one in range(len(marks)):
+            column = marks[one, row]
+            for two in range(one + 1):
+                low[column, marks[two, row]] += 1
+            for number in range(numbers):
+                beside[column, number] += own[number]
+
+
+@njit(**OPTIONS)
+def add_products(
+    numbers: Floats, rewards: Floats, marks: AnyArray, cells: Integers, factors: Floats,
+    columns: Integers, most: float, low: Integers, high: Integers, beside: Integers,
+    count: Integers,
+) -> bool:  # fmt: skip
+    """Add up the products of every two columns in each cell, each pair once.
+
+    Returns whether every number, those of skipped units too, is at most `most` in size once it is
+    scaled; sums of larger ones are of no use.
+
+    Parameters
+    ----------
+    numbers, rewards
+        The columns that are numbers, one after another, and what comes as the last of them.
+    marks
+        Columns of the model that are 1, one for each unit in every row; all others are 0.
+    cells
+        Each unit's cell, -1 for none.
+    factors, columns
+        What each number is multiplied with before it is rounded, and its column of the model.
+    most
+        See above.
+    low, high
+        Sums of the lower 32 bits of products, and of the others, shape (cells, columns, columns).
+    beside
+        Sums of the numbers where a column is 1, shape (cells, columns, numbers).
+    count
+        Units of each cell.
+    """
+    wide, units = len(columns), len(cells)
+    made, plain = np.empty((wide, BLOCK), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+    order, ends = np.empty(BLOCK, dtype=np.int64), np.empty(len(count), dtype=np.int64)
+    fits = True
+    for first in range(0, units, BLOCK):
+        last = min(first + BLOCK, units)
+        total = sort_block(cells, first, last, order, ends)
+        for number in range(wide):
+            values = rewards if number == wide - 1 else numbers[number]
+            # All at once and then put in order: the processor rounds several at a time.
+            fits &= round_all(values[first:last], factors[number], most, plain)
+            for place in range(total):
+                made[number, place] = plain[order[place] - first]
+        begin = 0
+        for cell in range(len(count)):
+            end = ends[cell]
+            multiply(made, begin, end, columns, low[cell], high[cell])
+            mark_rows(made, begin, end, order, marks, low[cell], beside[cell])
+            count[cell] += end - begin
+            begin = end
+    return fits

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,11 +48,16 @@ class FileRows(RowsElsewhere):
         made.folder = folder
         return made
 
-    def table(self) -> pa.Table:
-        """Return the rows; a file that is not the one that was written raises StoreError."""
-        table = pa.parquet.read_table(pa.BufferReader(self._content()), use_threads=False)
-        numbered = self.kind in (UNITS, DECISIONS)
-        return table.select(table.column_names[:-1]) if numbered else table
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows; a file that is not the one that was written raises StoreError.
+
+        All columns, or those of these names that there are.
+        """
+        file = pa.parquet.ParquetFile(pa.BufferReader(self._content()))
+        every = file.schema_arrow.names
+        own = every[:-1] if self.kind in (UNITS, DECISIONS) else every
+        wanted = own if columns is None else [name for name in own if name in columns]
+        return file.read(columns=wanted, use_threads=False)
 
     def column(self, place: int) -> pa.ChunkedArray:
         """Return one column, without reading the others, and so without hashing all bytes."""

@@ -63,6 +63,16 @@ class CategoricalFeature(Feature):
         chosen: Integers = np.take(codes, rows)
         return chosen
 
+    @property
+    def known(self) -> bool:
+        """Whether levels have their places; until then all columns are 0."""
+        return True
+
+    def encode(self, kept: Any, out: Floats) -> None:
+        """Write the model's columns into `out`, which is all 0."""
+        if self.known:
+            mark(out, self.places(kept))
+
 
 @dataclass(frozen=True)
 class LevelsFeature(CategoricalFeature):
@@ -109,10 +119,10 @@ class LevelsFeature(CategoricalFeature):
         found = [known[level] if level in declared else other for level in levels]
         return found, known.get(MISSING_LEVEL, other)
 
-    def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
-        if self.rare is not None or not self.rules.learns:
-            mark(out, self.places(kept))
+    @property
+    def known(self) -> bool:
+        """Whether it is known which levels are rare, or none are looked for."""
+        return self.rare is not None or not self.rules.learns
 
     def counts(self, kept: Any) -> Integers:
         """Return how many rows have each level."""
@@ -178,10 +188,6 @@ class HashedFeature(CategoricalFeature):
         """Return the cell of each level, and of a missing value."""
         width = self.rules.hash
         return [cell(self.name, level, width) for level in levels], cell(self.name, "", width)
-
-    def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
-        mark(out, self.places(kept))
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
         """Return random rows of the model's columns, such as units could have."""

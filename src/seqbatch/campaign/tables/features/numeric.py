@@ -57,9 +57,10 @@ class ScaledNumber:
         missing = np.isnan(values)
         if frozen.low is not None:
             values = np.clip(values, frozen.low, frozen.high)
-        values = np.where(missing, frozen.fill, values)
+        if missing.any():
+            values = np.where(missing, frozen.fill, values)
         if frozen.sd > 0:
-            out[:, 0] = (values - frozen.mean) / frozen.sd
+            np.divide(values - frozen.mean, frozen.sd, out=out[:, 0])
         if frozen.indicator:
             out[:, 1] = missing
 
