@@ -7,11 +7,14 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
+from seqbatch.storage.lake.files import _parquet
 from seqbatch.storage.lake.ids import Ids
 from tests.campaign.instances import created, outcomes, run_wave, units
 
@@ -109,6 +112,43 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
     if kind == "units" and damage in ("truncated", "removed"):
         with pytest.raises(StoreError, match=path.name):
             opened(lake).assign(units(10, start=110))
+
+
+def with_other_ids(path):
+    """Return a file of the same length, in which two units have each other's ids."""
+    table, length = pa.parquet.read_table(path), path.stat().st_size
+    ids = table.column(0).to_pylist()
+    for row in range(1, len(ids)):
+        others = [ids[row], *ids[1:row], ids[0], *ids[row + 1 :]]
+        content = _parquet(table.set_column(0, table.column_names[0], pa.array(others)))
+        if len(content) == length:
+            return content
+    raise AssertionError("no file has the same length")
+
+
+def test_ids_come_from_the_file_that_was_written(lake):
+    """Units that are looked up are those that were assigned, without reading all of their file."""
+    path = min((lake / "2-spring" / "units").iterdir())
+    rows = outcomes(opened(lake).assign(units(60)).table).with_columns(visit=pl.lit(3.0))
+    before = path.read_bytes()
+    path.write_bytes(with_other_ids(path))
+    with pytest.raises(StoreError, match=f"{path.name}: its bytes are not those that were written"):
+        opened(lake).record(rows)
+    with pytest.raises(StoreError, match=f"{path.name}: its bytes are not those that were written"):
+        opened(lake).assign(units(10, start=110))
+    path.write_bytes(before)
+    assert opened(lake).record(rows).conflict == 60
+
+
+def test_a_file_that_is_swapped_between_two_reads_is_refused(lake):
+    """What is decided by and what is summed up later are the same bytes."""
+    path = min((lake / "2-spring" / "units").iterdir())
+    with open_store(f"lake:{lake}").read("spring") as reader:
+        chunk = next(reader.unit_chunks(given=True))
+        assert unpack(chunk.given).num_rows == 60
+        path.write_bytes(with_other_ids(path))
+        with pytest.raises(StoreError, match="its bytes are not those that were written"):
+            unpack(chunk.given)
 
 
 def test_another_address_in_the_ledger_is_found(lake):

@@ -77,7 +77,7 @@ class LakeView(View):
         extents = self.extents()
         ids = Ids(sum(extent.count for extent in extents))
         for chunk in self.unit_chunks(given=True) if extents else ():
-            column = _column(chunk.given, 0)
+            column = _ids_of(chunk)
             ids.add_first(column, np.arange(chunk.first, chunk.first + len(column)))
         return ids
 
@@ -132,7 +132,7 @@ class LakeView(View):
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
         for chunk in self.unit_chunks(given=True):
-            ids = _column(chunk.given, 0).to_pylist()
+            ids = _ids_of(chunk).to_pylist()
             yield from zip(ids, range(chunk.first, chunk.first + len(ids)), strict=True)
 
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
@@ -196,6 +196,7 @@ class LakeView(View):
             vars(self).pop(name, None)
 
 
-def _column(content: bytes, place: int) -> pa.ChunkedArray:
-    """Return one column of the rows that a record holds."""
-    return content.column(place) if isinstance(content, FileRows) else unpack(content).column(place)
+def _ids_of(chunk: UnitChunk) -> pa.ChunkedArray:
+    """Return the ids of a chunk of units."""
+    given = chunk.given
+    return given.ids() if isinstance(given, FileRows) else unpack(given).column(0)
