@@ -304,13 +304,13 @@ def test_ids_are_found_by_the_million():
     for start in range(0, 20_000, 3_000):
         some = texts[start : start + 3_000]
         numbers = random.integers(0, 2**32, len(some))
-        assert ids.add(pa.array(some), numbers)
+        assert ids.add(ids.hashes(pa.array(some)), numbers)
         known |= dict(zip(some, numbers.tolist(), strict=True))
     asked = [*texts[::7], "nobody", ""]
     assert ids.numbers(asked).tolist() == [known.get(text, -1) for text in asked]
     before = len(ids)
-    assert not ids.add(["new", texts[5]], np.array([1, 2]))
-    assert not ids.add(["new", "newer", "new"], np.array([1, 2, 3]))
+    assert not ids.add(ids.hashes(["new", texts[5]]), np.array([1, 2]))
+    assert not ids.add(ids.hashes(["new", "newer", "new"]), np.array([1, 2, 3]))
     assert ids.numbers(["new", "newer", texts[5]]).tolist() == [-1, -1, known[texts[5]]]
     assert len(ids) == before
 

@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from seqbatch.core.arrays import Bytes
-
 
 def where_ids_are(content: memoryview) -> dict[str, Any]:
     """Return how many bytes at both ends of a file its ids are read from, and their SHA-256.
@@ -38,8 +36,8 @@ def read_ids_alone(path: Path, said: dict[str, Any]) -> pa.ChunkedArray | None:
     """
     head, tail = said["ids"]["head"], said["ids"]["tail"]
     # What is not filled in takes no memory.
-    content = np.zeros(said["bytes"], dtype=np.uint8)
-    if not _filled(path, content[:head], content[-tail:]):
+    content: Any = np.zeros(said["bytes"], dtype=np.uint8)
+    if not _filled(path, content, head, tail):
         return None
     if _hash(content[:head], content[-tail:]) != said["ids"]["sha256"]:
         return None
@@ -48,15 +46,18 @@ def read_ids_alone(path: Path, said: dict[str, Any]) -> pa.ChunkedArray | None:
     return read.column(0)
 
 
-def _filled(path: Path, head: Bytes, tail: Bytes) -> bool:
-    """Read both ends of a file; say whether they could be."""
+def _filled(path: Path, content: Any, head: int, tail: int) -> bool:
+    """Read both ends of a file; say whether it is as long as its content."""
     try:
         with path.open("rb", buffering=0) as file:
-            read = file.readinto(head)
-            file.seek(-len(tail), 2)
-            return (read, file.readinto(tail)) == (len(head), len(tail))
+            read = (
+                file.readinto(content[:head]),
+                file.seek(-tail, 2),
+                file.readinto(content[-tail:]),
+            )
     except OSError:
         return False
+    return read == (head, len(content) - tail, tail)
 
 
 def _hash(head: Any, tail: Any) -> str:
