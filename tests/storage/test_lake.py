@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import closing
 
 import duckdb
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.tables.ahead import ahead
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.lake.files import _parquet
@@ -193,6 +195,36 @@ def test_a_call_that_fails_leaves_no_file(lake):
     with pytest.raises(Exception, match="room for 10"):
         campaign.assign(units(200, start=200))
     assert files(lake) == before
+
+
+def test_a_disk_that_fails_while_others_write_keeps_nothing(lake, monkeypatch):
+    """Files are synced by a thread of their own: what goes wrong there is told all the same."""
+    before, campaign = files(lake), opened(lake)
+
+    def broken(path):
+        if path.name.endswith(".partial"):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("seqbatch.storage.lake.files._sync", broken)
+    with pytest.raises(StoreError, match=r"event-000010-000002.parquet: cannot be written: Input"):
+        campaign.assign(units(10, start=110))
+    assert files(lake) == before
+    monkeypatch.undo()
+    assert campaign.assign(units(10, start=110)).assigned == 10
+
+
+def test_pieces_that_are_read_ahead(monkeypatch):
+    monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: 2)
+
+    def failing():
+        yield from range(5)
+        raise StoreError("no sixth")
+
+    with pytest.raises(StoreError, match="no sixth"):
+        list(ahead(failing()))
+    assert list(ahead(iter(range(5)))) == list(range(5))
+    with closing(ahead(iter(range(5)))) as pieces:
+        assert next(pieces) == 0
 
 
 def test_what_is_the_same_everywhere_is_the_default(tmp_path):
