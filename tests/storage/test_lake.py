@@ -2,16 +2,21 @@
 
 import json
 import shutil
+from contextlib import closing
 
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.tables.ahead import ahead
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
+from seqbatch.storage.lake.files import _parquet
 from seqbatch.storage.lake.ids import Ids
 from tests.campaign.instances import created, outcomes, run_wave, units
 
@@ -111,6 +116,43 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
             opened(lake).assign(units(10, start=110))
 
 
+def with_other_ids(path):
+    """Return a file of the same length, in which two units have each other's ids."""
+    table, length = pa.parquet.read_table(path), path.stat().st_size
+    ids = table.column(0).to_pylist()
+    for row in range(1, len(ids)):
+        others = [ids[row], *ids[1:row], ids[0], *ids[row + 1 :]]
+        content = _parquet(table.set_column(0, table.column_names[0], pa.array(others)))
+        if len(content) == length:
+            return content
+    raise AssertionError("no file has the same length")
+
+
+def test_ids_come_from_the_file_that_was_written(lake):
+    """Units that are looked up are those that were assigned, without reading all of their file."""
+    path = min((lake / "2-spring" / "units").iterdir())
+    rows = outcomes(opened(lake).assign(units(60)).table).with_columns(visit=pl.lit(3.0))
+    before = path.read_bytes()
+    path.write_bytes(with_other_ids(path))
+    with pytest.raises(StoreError, match=f"{path.name}: its bytes are not those that were written"):
+        opened(lake).record(rows)
+    with pytest.raises(StoreError, match=f"{path.name}: its bytes are not those that were written"):
+        opened(lake).assign(units(10, start=110))
+    path.write_bytes(before)
+    assert opened(lake).record(rows).conflict == 60
+
+
+def test_a_file_that_is_swapped_between_two_reads_is_refused(lake):
+    """What is decided by and what is summed up later are the same bytes."""
+    path = min((lake / "2-spring" / "units").iterdir())
+    with open_store(f"lake:{lake}").read("spring") as reader:
+        chunk = next(reader.unit_chunks(given=True))
+        assert unpack(chunk.given).num_rows == 60
+        path.write_bytes(with_other_ids(path))
+        with pytest.raises(StoreError, match="its bytes are not those that were written"):
+            unpack(chunk.given)
+
+
 def test_another_address_in_the_ledger_is_found(lake):
     """Whoever changes a file must change its hash too, and that is signed."""
     store = open_store(f"lake:{lake}")
@@ -153,6 +195,36 @@ def test_a_call_that_fails_leaves_no_file(lake):
     with pytest.raises(Exception, match="room for 10"):
         campaign.assign(units(200, start=200))
     assert files(lake) == before
+
+
+def test_a_disk_that_fails_while_others_write_keeps_nothing(lake, monkeypatch):
+    """Files are synced by a thread of their own: what goes wrong there is told all the same."""
+    before, campaign = files(lake), opened(lake)
+
+    def broken(path):
+        if path.name.endswith(".partial"):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("seqbatch.storage.lake.files._sync", broken)
+    with pytest.raises(StoreError, match=r"event-000010-000002.parquet: cannot be written: Input"):
+        campaign.assign(units(10, start=110))
+    assert files(lake) == before
+    monkeypatch.undo()
+    assert campaign.assign(units(10, start=110)).assigned == 10
+
+
+def test_pieces_that_are_read_ahead(monkeypatch):
+    monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: 2)
+
+    def failing():
+        yield from range(5)
+        raise StoreError("no sixth")
+
+    with pytest.raises(StoreError, match="no sixth"):
+        list(ahead(failing()))
+    assert list(ahead(iter(range(5)))) == list(range(5))
+    with closing(ahead(iter(range(5)))) as pieces:
+        assert next(pieces) == 0
 
 
 def test_what_is_the_same_everywhere_is_the_default(tmp_path):
@@ -264,13 +336,13 @@ def test_ids_are_found_by_the_million():
     for start in range(0, 20_000, 3_000):
         some = texts[start : start + 3_000]
         numbers = random.integers(0, 2**32, len(some))
-        assert ids.add(pa.array(some), numbers)
+        assert ids.add(ids.hashes(pa.array(some)), numbers)
         known |= dict(zip(some, numbers.tolist(), strict=True))
     asked = [*texts[::7], "nobody", ""]
     assert ids.numbers(asked).tolist() == [known.get(text, -1) for text in asked]
     before = len(ids)
-    assert not ids.add(["new", texts[5]], np.array([1, 2]))
-    assert not ids.add(["new", "newer", "new"], np.array([1, 2, 3]))
+    assert not ids.add(ids.hashes(["new", texts[5]]), np.array([1, 2]))
+    assert not ids.add(ids.hashes(["new", "newer", "new"]), np.array([1, 2, 3]))
     assert ids.numbers(["new", "newer", texts[5]]).tolist() == [-1, -1, known[texts[5]]]
     assert len(ids) == before
 

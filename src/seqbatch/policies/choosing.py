@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.core.kernels import choosing as kernels
 from seqbatch.errors import InvalidArgumentError
 
 Ties = Literal["lowest", "random"]
@@ -21,7 +22,9 @@ def highest(
     if eligible is not None:
         criterion = np.where(eligible, criterion, -np.inf)
     if ties == "random":
-        return among(criterion == criterion.max(axis=1, keepdims=True), draws)
+        equals = np.empty(criterion.shape, dtype=np.bool_)
+        kernels.mark_highest(np.ascontiguousarray(criterion), equals)
+        return among(equals, draws)
     return surely(criterion.argmax(axis=1), criterion.shape[1])
 
 
@@ -54,21 +57,21 @@ def uniformly(
 
 def among(allowed: Bools, draws: Floats) -> tuple[Integers, Floats]:
     """Choose each of a unit's allowed actions with the same probability."""
-    equals = allowed.sum(axis=1)
-    wanted = np.minimum((draws * equals).astype(np.int64), equals - 1)
-    # The first action by which as many equals as wanted, and one more, have been passed.
-    chosen = (np.cumsum(allowed, axis=1) > wanted[:, None]).argmax(axis=1)
-    return chosen, allowed / equals[:, None]
+    chosen = np.empty(len(allowed), dtype=np.int64)
+    probabilities = np.empty(allowed.shape)
+    kernels.choose_among(
+        np.ascontiguousarray(allowed), np.ascontiguousarray(draws), chosen, probabilities
+    )
+    return chosen, probabilities
 
 
 def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
     """Choose the action in whose share of [0, 1) the unit's draw falls."""
-    shares = np.cumsum(probabilities, axis=1)
-    # Shares may sum to a little less than 1: the draw is scaled, and the last possible action takes
-    # what rounding leaves.
-    passed = (draws * shares[:, -1])[:, None] >= shares
-    possible = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum(passed.sum(axis=1), possible), probabilities
+    chosen = np.empty(len(probabilities), dtype=np.int64)
+    kernels.choose_by_shares(
+        np.ascontiguousarray(probabilities), np.ascontiguousarray(draws), chosen
+    )
+    return chosen, probabilities
 
 
 def require_eligible(

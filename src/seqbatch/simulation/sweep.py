@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Processes that may share a GPU: while one closes batches, another computes. More would only wait,
 #: and each plans with a share of its memory (`seqbatch.simulation.device.memory`).
-SHARING = 5
+SHARING = 3
 #: Trials that a device runs side by side in one task.
 TOGETHER = 100
 

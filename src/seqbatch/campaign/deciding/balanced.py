@@ -130,13 +130,13 @@ def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Dr
     The last files of a wave can find less left of an action than chance alone would give it; then
     what is left to chance gives way, too.
     """
-    problem = None
+    problem, worth = None, said.worth
     for limits in limits_left(now, len(table)):
         for floor in (own, None):
             probabilities = table if floor is None else said.probabilities
             try:
                 return limited(
-                    said.worth, probabilities, limits, eligible=said.eligible, floor=floor,
+                    worth, probabilities, limits, eligible=said.eligible, floor=floor,
                     order=drawn.lot,
                 )  # fmt: skip
             except InvalidArgumentError as error:

@@ -39,9 +39,10 @@ class Weighed:
         The policy's own, shape (n, K).
     scores
         What it compared, shape (n, K).
-    worth
-        What is maximised where limits move units: scores, less where the policy passed an action
-        over, shape (n, K); see :func:`seqbatch.policies.capacity.preferred`.
+    actions
+        The one that it chose, shape (n,).
+    candidates
+        Which actions it chose among, shape (n, K); None for all that the unit may get.
     groups
         The part of the evidence that each unit's outcome enters, -1 for none, shape (n,).
     eligible
@@ -50,9 +51,19 @@ class Weighed:
 
     probabilities: Floats
     scores: Floats
-    worth: Floats
+    actions: Integers
+    candidates: Bools | None
     groups: Integers
     eligible: Bools | None
+
+    @property
+    def worth(self) -> Floats:
+        """What is maximised where limits move units, shape (n, K).
+
+        Scores, less where the policy passed an action over; see
+        :func:`seqbatch.policies.capacity.preferred`.
+        """
+        return preferred(self.scores, self.actions, self.candidates)
 
 
 def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Weighed:
@@ -82,8 +93,11 @@ def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Dr
         contexts = Contexts(encoder.contexts(own[rows], now.active), problem, allowed)
         places = np.minimum((part.place * size).astype(np.int64), size - 1)
         said = policy.assign(state, contexts, part.choice, places)
-        worth = preferred(said.scores, said.actions, said.candidates)
-        pieces.append(Weighed(said.probabilities, said.scores, worth, said.groups, allowed))
+        pieces.append(
+            Weighed(
+                said.probabilities, said.scores, said.actions, said.candidates, said.groups, allowed
+            )
+        )
     return gathered(pieces)
 
 
@@ -92,10 +106,12 @@ def gathered(pieces: list[Weighed]) -> Weighed:
     if len(pieces) == 1:
         return pieces[0]
     masks = [piece.eligible for piece in pieces if piece.eligible is not None]
+    passed = [piece.candidates for piece in pieces if piece.candidates is not None]
     return Weighed(
         probabilities=np.concatenate([piece.probabilities for piece in pieces]),
         scores=np.concatenate([piece.scores for piece in pieces]),
-        worth=np.concatenate([piece.worth for piece in pieces]),
+        actions=np.concatenate([piece.actions for piece in pieces]),
+        candidates=np.concatenate(passed) if passed else None,
         groups=np.concatenate([piece.groups for piece in pieces]),
         eligible=np.concatenate(masks) if masks else None,
     )

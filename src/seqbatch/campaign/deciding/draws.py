@@ -126,8 +126,8 @@ def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> Draws:
 def _md5_words(key: str, units: Texts) -> AnyArray:
     """Return two words of 64 bits for each id, the digits of the hash in their order."""
     # The key is one block of the hash.
-    begun = md5.BEGIN.copy()
-    md5.absorb(begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32))
+    begun = md5.BEGIN.reshape(4, 1).copy()
+    md5.absorb(begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32).reshape(16, 1))
     data, places = buffers(units)
     words = np.empty((len(places) - 1, 2), dtype=np.uint64)
     md5.hash_after(begun, data, places, words)

@@ -86,10 +86,6 @@ class RowsElsewhere(bytes):
         """A hash of the rows, wherever they lie."""
         raise NotImplementedError
 
-    def problem(self) -> str:
-        """Return what is wrong with the rows, "" if nothing is."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnitChunk:

@@ -143,7 +143,7 @@ class Assigning:
         masked = self.now.masked
         tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
-            out.write(tables[0])
+            out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
         deciding = Deciding(self.change, self.now, self._policy, self._together)
         claimed = self._claimed((self._drawing or checked).pieces())
         with closing(over(deciding.answered, claimed)) as pieces:

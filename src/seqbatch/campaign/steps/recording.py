@@ -20,7 +20,7 @@ from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.kept_rows import KeptRows
 from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
-from seqbatch.campaign.tables.ahead import over
+from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.naming import named
 from seqbatch.campaign.tables.reading import Source, no_such_column, source
@@ -102,9 +102,10 @@ class Recording:
         columns, row = check_columns(self._now, source), 0
         unclear = UnclearDots(source, unspelled_columns(self._now.spec))
         # Rows are read, and kept, by any thread; between that they are judged one after another.
-        read = over(self._readable, self._pieces(source, columns, unclear))
+        pieces = ahead(self._pieces(source, columns, unclear))
+        read = over(self._readable, pieces)
         judged = (self._judged(piece, found, source.place) for piece, found in read)
-        with closing(read), closing(over(self._kept, judged)) as kept:
+        with closing(pieces), closing(read), closing(over(self._kept, judged)) as kept:
             for made, chunk in kept:
                 self._add(chunk)
                 row += made

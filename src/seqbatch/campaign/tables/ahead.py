@@ -2,12 +2,14 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: Items that are asked for before they are needed.
+EARLY = 2
 
 
 def workers() -> int:
@@ -39,5 +41,27 @@ def over(function: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, N
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """Yield items that a thread of their own asks for, a few before the caller wants them.
+
+    Whoever makes them must share nothing with the caller until they are over. Where the generator
+    is closed, an item that was begun is waited for.
+
+    >>> list(ahead(iter([-3, 2, -1])))
+    [-3, 2, -1]
+    """
+    if workers() < 2:
+        yield from items
+        return
+    pool, end = ThreadPoolExecutor(1), object()
+    try:
+        begun = deque(pool.submit(next, items, end) for _ in range(EARLY))
+        while (item := begun.popleft().result()) is not end:
+            begun.append(pool.submit(next, items, end))
+            yield cast(T, item)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

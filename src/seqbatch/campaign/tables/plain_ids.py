@@ -1,13 +1,19 @@
 """Ids without what is easily changed on the way, and hashes to find those that may be the same."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.ids import joined, parted
 from seqbatch.campaign.tables.texts import Texts, as_column, as_list, buffers
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.texts import hash_texts
+
+#: Bits of a hash by which many are sorted in parts.
+PART_BITS = 3
 
 
 def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
@@ -16,6 +22,21 @@ def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
     made = np.empty((len(ids), 2), dtype=np.uint64)
     hash_texts(data, places, key, made)
     return np.ascontiguousarray(made[:, 0])
+
+
+def repeated_prints(prints: AnyArray) -> AnyArray:
+    """Return the hashes that are there more than once, in their order.
+
+    >>> repeated_prints(np.array([3, 1, 3, 2**63], dtype=np.uint64)).tolist()
+    [3]
+    """
+    # Sorted part by part, by any thread: those that begin with the same bits.
+    return np.concatenate(list(over(partial(_repeated_among, prints), range(1 << PART_BITS))))
+
+
+def _repeated_among(prints: AnyArray, part: int) -> AnyArray:
+    ordered = np.sort(prints[prints >> np.uint64(64 - PART_BITS) == part])
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def plain_forms(ids: Texts) -> pa.Array:

@@ -5,6 +5,7 @@ page of zeros. Each check returns the problem, and the reader of the file refuse
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from seqbatch.campaign.design.limits import (
     PIECE,
     UNPACKED,
 )
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.arrow_messages import unpacked_sizes
 from seqbatch.core.arrays import Integers
 
@@ -88,16 +90,24 @@ def rows_at_once(path: Any, kinds: pa.Schema, columns: Sequence[str], most: int)
     texts = [name for name in columns if may_repeat(kinds.field(name).type)]
     if not texts:
         return most
-    opened = pa.parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts)
+    metadata = pa.parquet.read_metadata(path)
+    groups = over(partial(_longest, path, metadata, texts), range(metadata.num_row_groups))
+    return max(1, min(most, PIECE // max(groups, default=1)))
+
+
+def _longest(path: Any, metadata: Any, texts: Sequence[str], group: int) -> int:
+    """Return how many bytes the longest text has that a row group spells apart, 1 at least."""
+    opened = pa.parquet.ParquetFile(
+        path, metadata=metadata, pre_buffer=False, read_dictionary=texts
+    )
+    rows = opened.iter_batches(batch_size=1, row_groups=[group], columns=texts, use_threads=False)
     longest = 1
-    for group in range(opened.metadata.num_row_groups):
-        rows = opened.iter_batches(batch_size=1, row_groups=[group], columns=texts)
-        for column in next(iter(rows), pa.record_batch([])).columns:
-            column.validate(full=True)
-            # Texts that are all spelled out come as they are.
-            column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-            longest = max(longest, int(text_bytes(column.dictionary).max(initial=0)))
-    return max(1, min(most, PIECE // longest))
+    for column in next(iter(rows), pa.record_batch([])).columns:
+        column.validate(full=True)
+        # Texts that are all spelled out come as they are.
+        column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        longest = max(longest, int(text_bytes(column.dictionary).max(initial=0)))
+    return longest
 
 
 def _chunks(metadata: Any, group: int, columns: Sequence[str]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any
@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LONGEST_ID, MOST_PROBLEMS
-from seqbatch.campaign.tables.ahead import over
+from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import read_ids, with_nul
-from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of
+from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of, repeated_prints
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.texts import as_column
@@ -80,15 +80,16 @@ class Units:
 def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
     """Check a whole file of units and keep it aside; refuse it with all of its problems."""
     _require_columns(source, encoder)
+    batches = ahead(source.batches(file_columns(encoder)))
     # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
-    with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool:
+    with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool, closing(batches):
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
         last = None
         unclear = UnclearDots(source, _unspelled(encoder))
         read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
-        for piece in over(read.checked, _placed(source.batches(file_columns(encoder)))):
+        for piece in over(read.checked, _placed(batches)):
             unclear.look(piece.batch, start)
             problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
             prints.append(piece.prints)
@@ -264,8 +265,7 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
 def similar_ids(units: Units, alike: list[AnyArray]) -> tuple[str, ...]:
     """Return a warning where different ids of a file may be meant for the same unit."""
     every = np.concatenate(alike)
-    ordered = np.sort(every)
-    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    twins = repeated_prints(every)
     if not len(twins):
         return ()
     suspects = np.isin(every, twins)
@@ -297,8 +297,7 @@ def _repeated(
 ) -> list[tuple[int, str, str]]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text."""
     every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.uint64)
-    ordered = np.sort(every)
-    twins = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    twins = repeated_prints(every)
     if not len(twins):
         return []
     suspects = set(np.flatnonzero(np.isin(every, twins)).tolist())

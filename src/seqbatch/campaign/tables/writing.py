@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -87,10 +87,18 @@ class Writer:
             self._close = self._sink.close
         return self
 
-    def write(self, table: pa.Table) -> None:
-        """Write some rows; the first call fixes the columns."""
+    def write(self, table: pa.Table, *, unalike: Sequence[str] = ()) -> None:
+        """Write some rows; the first call fixes the columns.
+
+        Parameters
+        ----------
+        table
+            The rows.
+        unalike
+            Columns whose values hardly ever repeat, which Parquet need not look for.
+        """
         if self._put is None:
-            self._begin(table)
+            self._begin(table, unalike)
         assert self._put is not None
         self._put(table)
 
@@ -131,13 +139,16 @@ class Writer:
             dropped = error or RuntimeError("never published")
             self._whole.__exit__(type(dropped), dropped, None)
 
-    def _begin(self, table: pa.Table) -> None:
+    def _begin(self, table: pa.Table, unalike: Sequence[str]) -> None:
         if self._format == "csv":
             self._header = True
             self._put = self._csv
             return
-        maker = pa.parquet.ParquetWriter if self._format == "parquet" else pa.ipc.new_file
-        writer = maker(self._file, table.schema)
+        if self._format == "parquet":
+            alike = [name for name in table.column_names if name not in unalike]
+            writer = pa.parquet.ParquetWriter(self._file, table.schema, use_dictionary=alike)
+        else:
+            writer = pa.ipc.new_file(self._file, table.schema)
         self._put, self._close = writer.write_table, writer.close
 
     def _csv(self, table: pa.Table) -> None:

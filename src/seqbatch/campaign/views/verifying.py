@@ -124,13 +124,15 @@ class _Waiting:
 
 def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
     """Return a chunk, what is wrong with its rows, and the rows."""
-    contents = [value for value in vars(chunk).values() if isinstance(value, bytes)]
-    elsewhere = [each for each in contents if isinstance(each, RowsElsewhere)]
-    problems = [problem for each in elsewhere if (problem := each.problem())]
-    try:
-        return chunk, problems, [] if problems else [unpack(each) for each in contents]
-    except StoreError as error:
-        return chunk, [f"cannot be read: StoreError: {error}"[:300]], []
+    problems: list[str] = []
+    tables: list[pa.Table] = []
+    for content in (value for value in vars(chunk).values() if isinstance(value, bytes)):
+        try:
+            tables.append(unpack(content))
+        except StoreError as error:
+            what = "" if isinstance(content, RowsElsewhere) else "cannot be read: StoreError: "
+            problems.append(f"{what}{error}"[:300])
+    return chunk, problems, [] if problems else tables
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:

@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import RowsElsewhere
 from seqbatch.errors import StoreError
 from seqbatch.storage.in_files import FILE
+from seqbatch.storage.lake.ids_alone import read_ids_alone, where_ids_are
 
 #: The kinds of rows, each in a folder of its own.
 UNITS, DECISIONS, OUTCOMES = "units", "decisions", "outcomes"
@@ -36,8 +39,6 @@ class FileRows(RowsElsewhere):
     """What the ledger holds of a file: its place in the lake, bytes, rows and SHA-256."""
 
     folder: Path
-    #: Whether the bytes were found to be those that were written.
-    sound = False
 
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "FileRows | bytes":
@@ -59,17 +60,11 @@ class FileRows(RowsElsewhere):
         wanted = own if columns is None else [name for name in own if name in columns]
         return file.read(columns=wanted, use_threads=False)
 
-    def column(self, place: int) -> pa.ChunkedArray:
-        """Return one column, without reading the others, and so without hashing all bytes."""
-        try:
-            path, size = self.path, json.loads(self)["bytes"]
-            if path.stat().st_size == size:
-                name = pa.parquet.read_schema(path).names[place]
-                return pa.parquet.read_table(path, columns=[name], use_threads=False)[name]
-        except (OSError, pa.ArrowException):
-            pass
+    def ids(self) -> pa.ChunkedArray:
+        """Return the ids of units, without reading their other columns; raises StoreError too."""
+        found = read_ids_alone(self.path, json.loads(self))
         # What is wrong is said by whoever reads the whole of it.
-        return self.table().column(place)
+        return self.table().column(0) if found is None else found
 
     @property
     def kind(self) -> str:
@@ -85,21 +80,13 @@ class FileRows(RowsElsewhere):
     def path(self) -> Path:
         """Where the file is: under its own name, or before its event is added under another."""
         whole = self.folder / self.name
-        partial = whole.with_name(whole.name + PARTIAL)
+        partial = _partial(whole)
         return partial if partial.exists() and not whole.exists() else whole
 
     @property
     def fingerprint(self) -> bytes:
         """A hash of the rows, wherever they lie."""
         return str(json.loads(self)["sha256"]).encode()
-
-    def problem(self) -> str:
-        """Return what is wrong with the file, "" if nothing is."""
-        try:
-            self._content()
-        except StoreError as error:
-            return str(error)
-        return ""
 
     def _content(self) -> bytes:
         said = json.loads(self)
@@ -112,10 +99,9 @@ class FileRows(RowsElsewhere):
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
-        if not self.sound and hashlib.sha256(content).hexdigest() != said["sha256"]:
+        if hashlib.sha256(content).hexdigest() != said["sha256"]:
             reason = "its bytes are not those that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
-        self.sound = True
         return content
 
 
@@ -135,6 +121,9 @@ class Files:
         self._folder = lake / folder_name(campaign, name)
         self._written: list[Path] = []
         self._published: list[Path] = []
+        # A thread waits for the disk while other files are made.
+        self._syncing = ThreadPoolExecutor(1)
+        self._synced: list[Future[None]] = []
 
     def write(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None
@@ -145,37 +134,41 @@ class Files:
         self._written.append(path)
         with _naming(path):
             _make_folder(path.parent)
-            path.with_name(path.name + PARTIAL).write_bytes(content)
-        said = {
+            _partial(path).write_bytes(content)
+        self._synced.append(self._syncing.submit(_sync_partial, path))
+        said: dict[str, Any] = {
             "file": path.relative_to(self._lake).as_posix(),
             "bytes": len(content),
             "rows": rows.num_rows,
             "sha256": hashlib.sha256(content).hexdigest(),
         }
+        if kind == UNITS:
+            said["ids"] = where_ids_are(content)
         made = FileRows.of(canonical(said).encode(), self._lake)
         assert isinstance(made, FileRows)
         return made
 
     def publish(self) -> None:
         """Put what was written on disk, under its own names."""
+        for synced in self._synced:
+            synced.result()
         for path in self._written:
             with _naming(path):
-                partial = path.with_name(path.name + PARTIAL)
-                _sync(partial)
-                partial.replace(path)
+                _partial(path).replace(path)
         for folder in {path.parent for path in self._written}:
             with _naming(folder):
                 _sync(folder)
         self._published += self._written
-        self._written = []
+        self._written, self._synced = [], []
 
     def drop(self, *, after: int = 0) -> None:
         """Remove what was written and is not to be kept, but for what was published first."""
+        wait([synced for synced in self._synced if not synced.cancel()])
         for path in self._written:
-            path.with_name(path.name + PARTIAL).unlink(missing_ok=True)
+            _partial(path).unlink(missing_ok=True)
         for path in self._published[after:]:
             path.unlink(missing_ok=True)
-        self._written, self._published = [], self._published[:after]
+        self._written, self._synced, self._published = [], [], self._published[:after]
 
     @property
     def published(self) -> int:
@@ -227,7 +220,7 @@ def _parquet(rows: pa.Table) -> memoryview:
     sink = pa.BufferOutputStream()
     categories = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
     pa.parquet.write_table(
-        rows, sink, row_group_size=max(rows.num_rows, 1), compression="snappy",
+        rows, sink, row_group_size=max(rows.num_rows, 1), compression="lz4",
         use_dictionary=categories or False, write_statistics=False,
     )  # fmt: skip
     return memoryview(sink.getvalue())
@@ -243,6 +236,16 @@ def _naming(path: Path) -> Iterator[None]:
             f"{path}: cannot be written: {error.strerror or error}. Nothing was changed; the same "
             "call can be made again."
         ) from error
+
+
+def _partial(path: Path) -> Path:
+    """Return where a file is before it has its name."""
+    return path.with_name(path.name + PARTIAL)
+
+
+def _sync_partial(path: Path) -> None:
+    with _naming(path):
+        _sync(_partial(path))
 
 
 def _make_folder(folder: Path) -> None:

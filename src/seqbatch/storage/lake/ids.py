@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from seqbatch.campaign.tables.texts import Texts, as_column, buffers
+from seqbatch.campaign.tables.texts import Texts, buffers
 from seqbatch.core.arrays import AnyArray, Integers
 from seqbatch.core.kernels import texts
 from seqbatch.errors import StoreError
@@ -21,9 +21,9 @@ class Ids:
     Examples
     --------
     >>> ids = Ids()
-    >>> ids.add(["a", "b"], np.array([7, 8]))
+    >>> ids.add(ids.hashes(["a", "b"]), np.array([7, 8]))
     True
-    >>> ids.add(["c", "a"], np.array([9, 10]))
+    >>> ids.add(ids.hashes(["c", "a"]), np.array([9, 10]))
     False
     >>> ids.numbers(["b", "c", "a"]).tolist(), len(ids)
     ([8, -1, 7], 2)
@@ -41,14 +41,20 @@ class Ids:
     def numbers(self, ids: Texts) -> Integers:
         """Return the number of each text, -1 where it has none."""
         found = np.empty(len(ids), dtype=np.int64)
-        texts.find(self._slots, self._hashes(ids), found)
+        texts.find(self._slots, self.hashes(ids), found)
         return found
 
-    def add(self, ids: Texts, numbers: Integers) -> bool:
-        """Add texts; where one is there already, do nothing and return False."""
+    def hashes(self, ids: Texts) -> AnyArray:
+        """Return what stands for texts here; by any thread."""
+        data, offsets = buffers(ids)
+        made = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
+        texts.hash_texts(data, offsets, self._key, made)
+        return made
+
+    def add(self, hashes: AnyArray, numbers: Integers) -> bool:
+        """Add texts by their hashes; where one is there already, do nothing and return False."""
         if numbers.max(initial=0) >= MOST:
             raise StoreError(f"a campaign of a lake has at most {MOST:,} units.")
-        hashes = self._hashes(ids)
         self._make_room(len(hashes))
         added = texts.add(self._slots, hashes, numbers)
         if added < len(hashes):
@@ -57,18 +63,11 @@ class Ids:
         self._count += added
         return True
 
-    def add_first(self, ids: Texts, numbers: Integers) -> None:
+    def add_first(self, hashes: AnyArray, numbers: Integers) -> None:
         """Add texts; one that is there already keeps its number."""
-        if not self.add(ids, numbers):
-            array = as_column(ids)
-            for row in range(len(array)):
-                self.add(array.slice(row, 1), numbers[row : row + 1])
-
-    def _hashes(self, ids: Texts) -> AnyArray:
-        data, offsets = buffers(ids)
-        made = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
-        texts.hash_texts(data, offsets, self._key, made)
-        return made
+        if not self.add(hashes, numbers):
+            for row in range(len(hashes)):
+                self.add(hashes[row : row + 1], numbers[row : row + 1])
 
     def _make_room(self, more: int) -> None:
         if self._count + more > FULL * len(self._slots):

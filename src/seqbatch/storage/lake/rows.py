@@ -1,6 +1,7 @@
 """One campaign of a lake: its records in the ledger, their rows in files, its indexes in memory."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.outcomes import counting
 from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone, UnitChunk
+from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.texts import Texts
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
@@ -76,9 +78,11 @@ class LakeView(View):
         """The units' ids, of every file there is."""
         extents = self.extents()
         ids = Ids(sum(extent.count for extent in extents))
-        for chunk in self.unit_chunks(given=True) if extents else ():
-            column = _column(chunk.given, 0)
-            ids.add_first(column, np.arange(chunk.first, chunk.first + len(column)))
+        chunks = self.unit_chunks(given=True) if extents else iter(())
+        read = over(lambda chunk: (chunk.first, ids.hashes(_ids_of(chunk))), chunks)
+        with closing(read):
+            for first, hashes in read:
+                ids.add_first(hashes, np.arange(first, first + len(hashes)))
         return ids
 
     @cached_property
@@ -88,7 +92,7 @@ class LakeView(View):
         for chunk in self.outcome_chunks():
             rows = counting(unpack(chunk.rows))
             if "outcome" in rows.column_names:
-                ids.add_first(rows["outcome"], rows["number"].to_numpy())
+                ids.add_first(ids.hashes(rows["outcome"]), rows["number"].to_numpy())
         return ids
 
     def _outcomes(self, parts: int) -> NewestOutcomes:
@@ -132,7 +136,7 @@ class LakeView(View):
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
         for chunk in self.unit_chunks(given=True):
-            ids = _column(chunk.given, 0).to_pylist()
+            ids = _ids_of(chunk).to_pylist()
             yield from zip(ids, range(chunk.first, chunk.first + len(ids)), strict=True)
 
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
@@ -149,7 +153,8 @@ class LakeView(View):
 
     def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; where one has a number, do nothing and return False."""
-        return self._ids.add(units, np.arange(first, first + len(units)))
+        hashes = self._ids.hashes(units)
+        return self._ids.add(hashes, np.arange(first, first + len(units)))
 
     def add_outcomes(self, chunk: OutcomeChunk) -> None:
         """Add a chunk of outcome rows."""
@@ -170,7 +175,7 @@ class LakeView(View):
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Say whose outcome ids are that nobody had."""
-        if not self._owners.add(ids, numbers):
+        if not self._owners.add(self._owners.hashes(ids), numbers):
             raise StoreError(f"campaign {self.name}: an outcome id belongs to two units.")
 
     def add_event(self, event: Event, fold: Fold) -> None:
@@ -196,6 +201,7 @@ class LakeView(View):
             vars(self).pop(name, None)
 
 
-def _column(content: bytes, place: int) -> pa.ChunkedArray:
-    """Return one column of the rows that a record holds."""
-    return content.column(place) if isinstance(content, FileRows) else unpack(content).column(place)
+def _ids_of(chunk: UnitChunk) -> pa.ChunkedArray:
+    """Return the ids of a chunk of units."""
+    given = chunk.given
+    return given.ids() if isinstance(given, FileRows) else unpack(given).column(0)

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Floats
+from seqbatch.core.kernels.encoding import mark
 
 #: What stands in a column's name for the value that is not there.
 MISSING_LEVEL = "missing"
@@ -55,11 +56,6 @@ class Feature(ABC):
     def clipped(self, kept: Any) -> int:  # noqa: ARG002
         """Return how many values are moved to a bound."""
         return 0
-
-
-def mark(out: Floats, places: Integers) -> None:
-    """Put a 1 at the place of each row."""
-    out[np.arange(len(places)), places] = 1.0
 
 
 def one_of(rng: np.random.Generator, count: int, width: int, places: Any) -> Floats:

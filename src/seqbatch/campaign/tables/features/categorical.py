@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from seqbatch.campaign.design.features import Hashed, Levels
 from seqbatch.campaign.tables.columns import MISSING, categories
-from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature, mark, one_of
+from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature, one_of
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.kernels.encoding import mark
 
 OTHER = "other"
 

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.features import DateRules
 from seqbatch.campaign.tables.columns import MISSING, missing_rows
 from seqbatch.campaign.tables.dates import read_dates
-from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature, mark
+from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.tables.features.frozen import FrozenNumber
 from seqbatch.campaign.tables.features.numeric import ScaledNumber
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.kernels.encoding import mark
 
 #: The levels of parts that are categories, and the Arrow function that counts them, from where.
 LEVELS = {"weekday": tuple(calendar.day_name), "month": tuple(calendar.month_name)[1:]}

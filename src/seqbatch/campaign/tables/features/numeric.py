@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from seqbatch.campaign.design.features import NumberRules, NumericRules
 from seqbatch.campaign.design.number_format import NumberFormat
@@ -13,6 +12,7 @@ from seqbatch.campaign.tables.columns import MISSING, missing_rows, read_numbers
 from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.tables.features.frozen import FrozenNumber, outside, scaling_of
 from seqbatch.core.arrays import Bools, Floats
+from seqbatch.core.kernels.encoding import scale
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,13 @@ class ScaledNumber:
         frozen = self.frozen
         if frozen is None:
             return
-        missing = np.isnan(values)
-        if frozen.low is not None:
-            values = np.clip(values, frozen.low, frozen.high)
-        if missing.any():
-            values = np.where(missing, frozen.fill, values)
         if frozen.sd > 0:
-            np.divide(values - frozen.mean, frozen.sd, out=out[:, 0])
+            low = -np.inf if frozen.low is None else float(frozen.low)
+            high = np.inf if frozen.high is None else float(frozen.high)
+            fill, mean, sd = float(frozen.fill), float(frozen.mean), float(frozen.sd)
+            scale(values, low, high, fill, mean, sd, out[:, 0])
         if frozen.indicator:
-            out[:, 1] = missing
+            out[:, 1] = np.isnan(values)
 
     def sizes(self, values: Floats) -> Floats:
         """Return how large the number of each row is to the model."""
@@ -144,9 +142,10 @@ class NumericFeature(Feature):
 
     def largest(self, kept: Any) -> float:
         """Return a size that no number of any row exceeds: scaling keeps the order of numbers."""
-        ends = pc.min_max(kept).as_py()
-        few = [np.nan, *(end for end in ends.values() if end is not None)]
-        return float(self.number.sizes(np.array(few)).max())
+        values = self.values(kept)
+        # Neither end minds what is missing, and both are missing where everything is.
+        ends = (np.fmin.reduce(values), np.fmax.reduce(values)) if len(values) else ()
+        return float(self.number.sizes(np.array([np.nan, *ends])).max())
 
     def clipped(self, kept: Any) -> int:
         """Return how many values are moved to a bound."""
