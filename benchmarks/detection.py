@@ -255,7 +255,8 @@ def powers() -> list[str]:
         lines.append(f"| {' | '.join(cells)} |")
         say(lines[-1])
     said = (
-        f"The power found differs by {min(beyond):+.1f} to {max(beyond):+.1f} points from "
-        "what was asked for: upwards where the standard error is predicted a few percent too large."
+        f"The power found differs by {min(beyond):+.1f} to {max(beyond):+.1f} percentage points "
+        "from what was asked for: upwards where the standard error is predicted a few percent too "
+        "large."
     )
     return [*lines, "", *paragraph(said)]
