@@ -101,7 +101,11 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
         path.unlink()
     else:
         path.write_bytes(other.read_bytes())
-    found = opened(lake).verify().findings
+    verified = opened(lake).verify()
+    found = verified.findings
+    assert ("not decided on again: 1" in str(verified.notes)) == (
+        kind == "units" and damage != "a byte"
+    )
     event = int(path.name.split("-")[1])
     problem = {
         "a byte": "its bytes are not those that were written", "truncated": "bytes, not the",
@@ -109,6 +113,7 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
     }[damage]  # fmt: skip
     named = [each for each in found if f"{kind}/{path.name}" in each.problem]
     assert any(each.event == event and problem in each.problem for each in named)
+    assert all(each.event == event for each in named if "unit chunk" in each.place)
     with pytest.raises(StoreError, match=path.name):
         opened(lake).export(lake.parent / "out.parquet")
     if kind == "units" and damage in ("truncated", "removed"):
@@ -244,8 +249,10 @@ def test_folders_that_are_no_lake(tmp_path):
         open_store(f"lake:{tmp_path / 'none'}", create=False)
     (tmp_path / "songs").mkdir()
     (tmp_path / "songs" / "one.mp3").write_bytes(b"la")
-    with pytest.raises(StoreError, match="is not a lake, and not an empty folder"):
-        open_store(f"lake:{tmp_path / 'songs'}")
+    for create in (True, False):
+        for name in ("songs", "songs/one.mp3"):
+            with pytest.raises(StoreError, match="is not a lake, and not an empty folder"):
+                open_store(f"lake:{tmp_path / name}", create=create)
     with pytest.raises(StoreError, match="there is no folder"):
         open_store(f"lake:{tmp_path / 'no' / 'folder'}")
     for text in (

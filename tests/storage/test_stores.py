@@ -296,7 +296,7 @@ def test_opening_again_changes_nothing(store_url):
 def test_a_file_that_is_something_else(tmp_path):
     text = tmp_path / "notes.db"
     text.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match=r"not a database.*name another, or restore it"):
         open_store(text)
     assert text.read_bytes().startswith(b"not a database")
     other = tmp_path / "other.db"

@@ -1,4 +1,4 @@
-"""What to do where a store's file or folder may not be written."""
+"""What to do where a store's file or folder may not be written, or is no store."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def require_place(path: Path) -> None:
 
 
 def remedy(path: Path, reason: str) -> str | None:
-    """Return what to do about what SQLite says of a file; None where no right is missing."""
+    """Return what to do about what SQLite says of a file; None where the call can be made again."""
     folder = path.absolute().parent
     if "readonly database" in reason:
         return (
@@ -32,5 +32,10 @@ def remedy(path: Path, reason: str) -> str | None:
         return (
             f"Nothing was changed. You need the right to read and write {path} and its folder "
             f"{folder}: ask their owner for it, or name another store."
+        )
+    if "not a database" in reason or "malformed" in reason:
+        return (
+            f"Nothing was changed. {path} is no store, or it was damaged: name another, or restore "
+            "it from a copy."
         )
     return None

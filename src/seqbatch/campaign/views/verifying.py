@@ -54,6 +54,12 @@ from seqbatch.errors import StoreError
 C = TypeVar("C", UnitChunk, OutcomeChunk)
 #: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
 ROUNDING = 1e-9
+STOPPED = (
+    "no id can be looked up while a file of units is damaged; chunks of other units that were "
+    "therefore not decided on again: {:,}. Verify once more when the file is restored"
+)
+#: How a finding begins whose record made a store refuse.
+_UNREADABLE = "cannot be read: StoreError: "
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,15 @@ def _tombstones(store: Store) -> list[Finding]:
     return found
 
 
+def _stopped(found: list[Finding]) -> list[Finding]:
+    """Return the findings at chunks of units that a file named by another finding led to.
+
+    The index of ids is read from all files of units: one that is damaged stops every lookup.
+    """
+    led_to = {f"{_UNREADABLE}{finding.problem}"[:300] for finding in found}
+    return [each for each in found if "unit chunk" in each.place and each.problem in led_to]
+
+
 @dataclass(frozen=True)
 class _Waiting:
     """A chunk whose event is not over: its units are decided on together with the others."""
@@ -130,7 +145,7 @@ def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
         try:
             tables.append(unpack(content))
         except StoreError as error:
-            what = "" if isinstance(content, RowsElsewhere) else "cannot be read: StoreError: "
+            what = "" if isinstance(content, RowsElsewhere) else _UNREADABLE
             problems.append(f"{what}{error}"[:300])
     return chunk, problems, [] if problems else tables
 
@@ -195,7 +210,11 @@ class _Verifying:
             for event in self._events
             if "elsewhere" in event.payload
         )
-        order = tuple(sorted(self._findings, key=lambda finding: finding.event))
+        stopped = _stopped(self._findings)
+        if stopped:
+            notes += (STOPPED.format(len(stopped)),)
+        found = [finding for finding in self._findings if finding not in stopped]
+        order = tuple(sorted(found, key=lambda finding: finding.event))
         return Verified(len(self._events), self._units, self._outcomes, self._states, order, notes)
 
     def _fold(self) -> None:

@@ -57,14 +57,14 @@ def _require_ledger(folder: Path) -> None:
 
 def _make(folder: Path, *, create: bool) -> None:
     """Make the folder of a new lake, or refuse one that is something else."""
-    if not create:
-        raise StoreError(
-            f"{PREFIX}{folder}: there is no such lake. Creating a campaign makes one; or name "
-            "another."
-        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StoreError(
             f"{PREFIX}{folder}: is not a lake, and not an empty folder. Nothing was touched. Name "
+            "another."
+        )
+    if not create:
+        raise StoreError(
+            f"{PREFIX}{folder}: there is no such lake. Creating a campaign makes one; or name "
             "another."
         )
     try:
