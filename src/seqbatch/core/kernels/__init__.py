@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.cells import copy_cells, split_cells
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
-    from seqbatch.core.kernels.regression import accumulate, descend, factorise, ridge_cells, solve
+    from seqbatch.core.kernels.regression import (
+        accumulate,
+        descend,
+        factorise,
+        ridge_cells,
+        ridge_means_cells,
+        solve,
+    )
     from seqbatch.core.kernels.restricted_points import (
         NEVER,
         assign_within,
@@ -57,6 +64,7 @@ __all__ = [
     "replay_stages",
     "replay_ucb",
     "ridge_cells",
+    "ridge_means_cells",
     "round_table",
     "signed_counts",
     "solve",

@@ -3,6 +3,7 @@
 What is computed is what it would be unit by unit, whoever stands beside it.
 """
 
+import numpy as np
 from numba import njit
 
 from seqbatch.core.arrays import Bools, Floats, Integers
@@ -11,11 +12,16 @@ from seqbatch.core.kernels.compiling import OPTIONS
 
 @njit(**OPTIONS)
 def mark_highest(criterion: Floats, out: Bools) -> None:
-    """Say which actions have the highest criterion of their unit, shape (n, K)."""
+    """Say which actions have the highest criterion of their unit, shape (n, K).
+
+    None has where a criterion is not a number: it is not known which would be the highest.
+    """
     for unit in range(criterion.shape[0]):
         top = criterion[unit, 0]
         for action in range(1, criterion.shape[1]):
-            top = max(top, criterion[unit, action])
+            value = criterion[unit, action]
+            if value > top or np.isnan(value):
+                top = value
         for action in range(criterion.shape[1]):
             out[unit, action] = criterion[unit, action] == top
 

@@ -186,6 +186,15 @@ def ridge_cells(
 
 
 @njit(**OPTIONS)
+def ridge_means_cells(gram: Floats, moment: Floats, penalty: float, theta: Floats) -> None:
+    """Estimate every cell as :func:`ridge_cells` does, and keep no root."""
+    upper, root = np.empty(gram.shape[1:]), np.empty(gram.shape[1:])
+    for cell in range(gram.shape[0]):
+        factorise(gram[cell], penalty, upper, root)
+        solve(root, moment[cell], theta[cell])
+
+
+@njit(**OPTIONS)
 def descend(gram: Floats, moment: Floats, penalty: float, sweeps: int, theta: Floats) -> None:
     """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1, one coordinate at a time.
 
