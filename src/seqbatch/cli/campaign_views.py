@@ -212,7 +212,8 @@ def verify(
         if result.sound:
             say("Verified: no discrepancies.")
         else:
-            say(f"NOT verified: {len(result.findings):,} discrepancies.")
+            found = "discrepancy" if len(result.findings) == 1 else "discrepancies"
+            say(f"NOT verified: {len(result.findings):,} {found}.")
     if not result.sound:
         raise typer.Exit(FOUND)
 

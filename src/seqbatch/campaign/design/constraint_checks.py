@@ -77,7 +77,7 @@ def _check_fallback(spec: "Spec", names: list[str]) -> None:
     if spec.fallback == spec.control:
         raise ValueError(
             f"control = {spec.control!r} cannot be the fallback as well: who gets the fallback "
-            "could get nothing else, and is compared with nobody"
+            "could get nothing else, and is compared with nobody. Declare one more action for it"
         )
     if len(spec.eligible) < len(names):
         free = [name for name in names if name not in spec.eligible]

@@ -15,8 +15,8 @@ from seqbatch.simulation.device.units import LAWS, HostSource, LinearSource, Sou
 #: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
 #: action of a unit.
 COPIES, BESIDE = 4, 24
-#: The share of a GPU's memory that is planned for, and at most that of what is free: three processes
-#: may share it.
+#: The share of a GPU's memory that is planned for, and at most that of what is free, since three
+#: processes may share it.
 SHARE, OF_FREE = 0.3, 0.9
 #: What blocks may take on the host: more would only leave the processor's caches.
 ON_HOST = 2**28

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.core import Statistics, ridge_means
 from seqbatch.core.arrays import Array
 from seqbatch.environments.pool import CountedRows, FeaturePool, PoolInstance
 from seqbatch.simulation.device import counters
@@ -71,7 +72,7 @@ def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
 
 @contextmanager
 def waking(backend: Backend) -> Iterator[None]:
-    """Load the kernel while a GPU makes its pool."""
+    """Load the compiled code that trials need while a GPU makes their pool."""
     if backend.name != "cuda" or find_spec("triton") is None:
         yield
         return
@@ -84,6 +85,7 @@ def _wake() -> None:
     from seqbatch.simulation.device import fused
 
     fused.wake()
+    ridge_means(Statistics.zero(1, 1), 1.0)
 
 
 # One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
