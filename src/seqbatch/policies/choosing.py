@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
-from seqbatch.core.kernels import choosing as kernels
 from seqbatch.errors import InvalidArgumentError
 
 Ties = Literal["lowest", "random"]

@@ -56,6 +56,7 @@ class PlanBody(Body):
     detect: float | None = Field(default=None, gt=0)
     power: float = Field(default=0.8, gt=0, lt=1)
     quick: bool = False
+    compare: bool = True
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seqbatch.core.kernels.assembling import complete_roots
     from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
     from seqbatch.core.kernels.cells import copy_cells, split_cells
+    from seqbatch.core.kernels.choosing import choose_among, choose_by_shares, mark_highest
     from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
     from seqbatch.core.kernels.points import choose_points
     from seqbatch.core.kernels.regression import (
@@ -48,12 +49,15 @@ __all__ = [
     "accumulate",
     "assign_within",
     "best_shares",
+    "choose_among",
+    "choose_by_shares",
     "choose_points",
     "choose_restricted_points",
     "complete_roots",
     "copy_cells",
     "descend",
     "factorise",
+    "mark_highest",
     "means",
     "means_and_widths",
     "movable",
@@ -80,6 +84,7 @@ FILES = (
     "assembling",
     "batches",
     "cells",
+    "choosing",
     "online",
     "points",
     "regression",
