@@ -1,21 +1,20 @@
 """On a terminal of 80 columns nothing is cut: not a number, not a name."""
 
 import io
-import os
 import re
-import subprocess
-import sys
+from contextlib import chdir
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.words import events_table
 from seqbatch.cli import console as consoles
+from seqbatch.cli.app import app
 from seqbatch.display import Table
 from seqbatch.lab.comparison import Comparison
 from seqbatch.storage import open_store
@@ -34,16 +33,9 @@ LONG = "a-campaign-with-a-very-long-name"
 
 def run(*words, folder, code=0):
     """Run a command as a person does whose terminal has 80 columns."""
-    command = Path(sys.executable).with_name("seqbatch")
-    made = subprocess.run(
-        [command, *words],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.returncode == code, made.stderr
+    with chdir(folder):
+        made = CliRunner(env={"COLUMNS": "80"}).invoke(app, list(words))
+    assert made.exit_code == code, made.output
     fits(made.stdout)
     return made.stdout
 
@@ -183,7 +175,7 @@ def test_lists(tmp_path):
         holds_names(run(what, folder=tmp_path), names)
 
 
-def test_comparisons(tmp_path, narrow):
+def test_comparisons(tmp_path, request):
     (tmp_path / "spec.toml").write_text(
         COMPARISON.replace("round", "a-sphere-with-a-very-long-name").replace("mine", NAMES[0]),
         encoding="utf-8",
@@ -195,7 +187,7 @@ def test_comparisons(tmp_path, narrow):
         "trials": 1_000, "mean": 1_234_567.8, "sd": 12_345.6, "low": -1_234_567.8, "high": 0.12345,
     }  # fmt: skip
     [table] = Comparison(pl.DataFrame([row]), {}, ()).tables()
-    text = narrow(table)
+    text = request.getfixturevalue("narrow")(table)
     fits(text)
     holds_names(text, NAMES[:1])
     holds_numbers(text, table)

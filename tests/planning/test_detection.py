@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import sqrt
 
@@ -11,12 +12,14 @@ from scipy.stats import norm
 
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import boundaries, chances_to_stop, plan_of_shares, planned_path
-from seqbatch.planning import plan
+from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.detection import detection, least_share, planned_lift, units_needed
 from seqbatch.planning.model import Model
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.policies import SBPE, ThompsonSampling
 
+#: Policies are compared where a test is about them.
+plan = partial(whole_plan, compare=False)
 GREEDY = SBPE(first="uniform", ties="random")
 SIZES = (300, 900, 1_800)
 

@@ -2,6 +2,7 @@
 
 import html
 import json
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,8 @@ from seqbatch import grids
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
-from seqbatch.planning import Sample, plan, replan
+from seqbatch.planning import Sample, replan
+from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.asked import numbers_of
 from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.limits import Limits
@@ -24,10 +26,15 @@ from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
 from tests.charts import marked, spec
 
+#: Policies are compared where a test is about them.
+plan = partial(whole_plan, compare=False)
+
 
 @pytest.fixture(scope="module")
 def campaign():
-    return plan(units=20_000, actions=3, features=5, effect=0.3, effect_spread=1, max_batches=4)
+    return whole_plan(
+        units=20_000, actions=3, features=5, effect=0.3, effect_spread=1, max_batches=4
+    )
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +179,7 @@ def test_policies_are_compared_by_simulation(campaign):
 @pytest.mark.slow
 def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
-    made = plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
+    made = whole_plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
     best = min(one.regret for one in made.candidates)
     assert f"Expected regret {number(best)}" in str(made)
     assert "is for pure exploitation" in str(made)
@@ -516,19 +523,19 @@ def test_progress_is_told_from_the_first_grid_to_the_end():
 
 def test_a_quick_answer_takes_few_trials_and_no_comparison():
     asked = {"units": 4_000, "actions": 2, "features": 1, "batches": 2}
-    quick, whole = plan(**asked, quick=True), plan(**asked, max_batches=2)
+    quick, whole = whole_plan(**asked, quick=True), whole_plan(**asked, max_batches=2)
     assert [row.batches for row in quick.rows] == [1, 2, 3, 4]
     assert quick.candidates == ()
     assert quick.policy == SBPE(first="uniform", ties="random")
     assert 4 * quick.request.judging.trials == whole.request.judging.trials
     assert abs(quick.row.regret - whole.row.regret) < 4 * (quick.row.error + whole.row.error)
     assert "Other policies" not in str(quick)
-    assert [row.batches for row in plan(**{**asked, "batches": 6}, quick=True).rows][-1] == 6
+    assert [row.batches for row in whole_plan(**{**asked, "batches": 6}, quick=True).rows][-1] == 6
 
 
 def test_batches_are_the_same_without_a_comparison_of_policies():
     asked = {"units": 3_000, "actions": 3, "features": 2, "batches": 2, "max_batches": 2}
-    whole, alone = plan(**asked), plan(**asked, compare=False)
+    whole, alone = whole_plan(**asked), whole_plan(**asked, compare=False)
     assert alone.grid == whole.grid
     assert whole.candidates
     assert alone.candidates == ()

@@ -1,7 +1,7 @@
 """Proposals: as many units and batches as planned, within limits, and the planned ones if best."""
 
 import json
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning import plan, replan
+from seqbatch.planning import plan as whole_plan
+from seqbatch.planning import replan
 from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
 from seqbatch.planning.trials.conduct import Conduct
+
+#: Policies are compared where a test is about them.
+plan = partial(whole_plan, compare=False)
 
 
 @cache

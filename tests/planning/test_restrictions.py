@@ -1,6 +1,7 @@
 """Who may get which action, and how many may: predictions against simulations of their own."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from seqbatch import grids
 from seqbatch.core import kernels
 from seqbatch.environments import Restricted
 from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
-from seqbatch.planning import plan
+from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.model import Model
 from seqbatch.planning.policy_candidates import candidates
 from seqbatch.planning.trials.conduct import Conduct
@@ -20,6 +21,8 @@ from seqbatch.simulation import simulate
 from tests.oracles.rationing import best_within, regret
 from tests.planning.test_policy_candidates import costing
 
+#: Policies are compared where a test is about them.
+plan = partial(whole_plan, compare=False)
 GREEDY = SBPE(first="uniform", ties="random")
 SIZES = (150, 450, 1_400)
 SHARES = (1.0, 0.6, 0.3)
