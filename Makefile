@@ -11,9 +11,8 @@ endif
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
-# One thread per worker: threads of several workers would only wait for one another. One worker more than there are
-# cores: tests wait for servers and other processes for a sixth of their time.
-JOBS ?= $(shell python3 -c "import os; print((os.cpu_count() or 1) + 1)")
+# One worker per core and one thread per worker: threads of several workers would only wait for one another.
+JOBS ?= logical
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 	$(BIN)/python -m pytest -rs -n $(JOBS) --dist worksteal
 

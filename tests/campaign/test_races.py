@@ -9,7 +9,7 @@ from seqbatch.storage import open_store
 from tests.campaign.crashing import Nursery, order
 from tests.campaign.instances import created, outcomes, units
 
-RACES = 20
+RACES = 12
 
 
 def races(url):
