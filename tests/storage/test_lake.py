@@ -16,6 +16,7 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.tables.ahead import ahead
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
+from seqbatch.storage.lake import stores
 from seqbatch.storage.lake.files import _parquet
 from seqbatch.storage.lake.ids import Ids
 from tests.campaign.instances import created, outcomes, run_wave, units
@@ -407,4 +408,23 @@ def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
     monkeypatch.setattr(answering, "decide", decide)
     assert campaign.assign(units(1_500)).assigned == 1_500
     assert campaign.verify().sound
+    store.close()
+
+
+def test_a_lake_that_somebody_else_makes_is_no_strange_folder(tmp_path, monkeypatch):
+    """Its ledger comes between two looks at the folder."""
+    folder = tmp_path / "lake"
+    looked = stores._ledgers
+
+    def made_meanwhile(where):
+        found = looked(where)
+        if not found:
+            monkeypatch.setattr(stores, "_ledgers", looked)
+            open_store(f"lake:{folder}").close()
+        return found
+
+    monkeypatch.setattr(stores, "_ledgers", made_meanwhile)
+    store = open_store(f"lake:{folder}")
+    created(store)
+    assert store.names() == ["spring"]
     store.close()

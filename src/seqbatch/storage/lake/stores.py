@@ -31,13 +31,17 @@ def open_lake(text: str, *, create: bool) -> "LakeStore":
         raise InvalidArgumentError("store", rule, f"{shown}{mark and '?...'}")
     folder = Path(name)
     _require_ledger(folder)
-    there = [each for each in (LEDGER, ADDRESS) if (folder / each).exists()]
-    if not there:
+    if not (there := _ledgers(folder)):
         _make(folder, create=create)
-    elif there != [ADDRESS if ledger else LEDGER]:
+        there = _ledgers(folder)
+    if there and there != [ADDRESS if ledger else LEDGER]:
         where = (folder / ADDRESS).read_text().strip() if ADDRESS in there else folder / LEDGER
         raise StoreError(f"{PREFIX}{folder}: its ledger is {where}. Nothing was touched. Name it.")
     return PostgresLake(folder, ledger) if ledger else SQLiteLake(folder)
+
+
+def _ledgers(folder: Path) -> list[str]:
+    return [each for each in (LEDGER, ADDRESS) if (folder / each).exists()]
 
 
 def _require_ledger(folder: Path) -> None:
@@ -57,7 +61,10 @@ def _require_ledger(folder: Path) -> None:
 
 def _make(folder: Path, *, create: bool) -> None:
     """Make the folder of a new lake, or refuse one that is something else."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # A ledger that is there by now is that of somebody who makes the same lake.
+    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    empty = all(name.startswith((LEDGER, ADDRESS)) for name in names)
+    if folder.exists() and not (folder.is_dir() and empty):
         raise StoreError(
             f"{PREFIX}{folder}: is not a lake, and not an empty folder. Nothing was touched. Name "
             "another."
