@@ -6,6 +6,7 @@ drew: the same contexts, rewards and draws must give the same actions and statis
 
 import math
 import os
+import threading
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -45,7 +46,15 @@ from seqbatch.policies import (
     UniformRandom,
 )
 from seqbatch.simulation import Line, simulate, simulate_together, sweep
-from seqbatch.simulation.device import backend, counters, memory, pools, simulate_trials, units
+from seqbatch.simulation.device import (
+    backend,
+    counters,
+    memory,
+    pools,
+    simulate_trials,
+    trials,
+    units,
+)
 
 random = np.random.default_rng(0)
 CODES = random.integers(0, 6, (300, 4)) + 128 * random.integers(0, 2, (300, 4))
@@ -413,3 +422,30 @@ def test_rules_say_what_the_policies_do():
     assert avoiding.rule(replace(state, batch=1)).kind == "highest"
     assert BPE().rule(BPE().begin(problem)).kind == "fixed"
     assert BPE(first="uniform").rule(BPE().begin(problem)).kind == "uniform"
+
+
+def test_long_runs_beside_short_ones_are_the_same_runs(monkeypatch):
+    """Where runs share no units, the longest have a thread of their own."""
+    runs = [(SBPE(), grids.explicit([50, units])) for units in (400, 900, 400, 900)]
+    threads = set()
+    play = trials._play
+
+    def noted(*given):
+        threads.add(threading.get_ident())
+        play(*given)
+
+    monkeypatch.setattr(trials, "_play", noted)
+    settings = {
+        "seeds": [SeedSequence(1), SeedSequence(2)],
+        "checkpoints": np.zeros(0, np.int64),
+        "device": "numpy",
+    }
+    together = simulate_trials(runs, Gaussian(dim=3, actions=2), **settings)
+    assert len(threads) == 1
+    monkeypatch.setattr(units.LinearSource, "shared", False)
+    apart = simulate_trials(runs, Gaussian(dim=3, actions=2), **settings)
+    assert len(threads) == 2
+    for one, other in zip(together, apart, strict=True):
+        for run, twin in zip(one, other, strict=True):
+            assert np.array_equal(run.regret, twin.regret)
+            assert np.array_equal(run.ends, twin.ends)

@@ -53,12 +53,8 @@ class Rate:
     def require(self, token: str) -> None:
         """Refuse a call for which a token's bucket has nothing left."""
         if seconds := self.wait(token):
-            raise ProblemError(
-                429, "too-many",
-                f"this token may make {self._rate:g} calls a second, and {self._burst:,} at once "
-                "after a pause; try again later.",
-                headers={"Retry-After": str(math.ceil(seconds))},
-            )  # fmt: skip
+            what = f"{self._rate:g} calls a second, and {self._burst:,} at once after a pause"
+            raise _later("too-many", f"this token may make {what}; try again later.", seconds)
 
 
 class WrongTokens:
@@ -79,13 +75,14 @@ class WrongTokens:
     def require_few(self, address: str) -> None:
         """Refuse an address that has sent too many."""
         if seconds := self._rate.wait(address, take=False):
-            raise ProblemError(
-                429, "wrong-tokens",
-                f"{self._most:,} wrong tokens came from this address within a minute; try again "
-                "later, with a token that `seqbatch token list` shows as active.",
-                headers={"Retry-After": str(math.ceil(seconds))},
-            )  # fmt: skip
+            what = f"{self._most:,} wrong tokens came from this address within a minute"
+            how = "try again later, with a token that `seqbatch token list` shows as active."
+            raise _later("wrong-tokens", f"{what}; {how}", seconds)
 
     def add(self, address: str) -> None:
         """Count one."""
         self._rate.wait(address)
+
+
+def _later(kind: str, text: str, seconds: float) -> ProblemError:
+    return ProblemError(429, kind, text, headers={"Retry-After": str(math.ceil(seconds))})

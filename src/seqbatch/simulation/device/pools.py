@@ -77,6 +77,7 @@ def waking(backend: Backend) -> Iterator[None]:
         yield
         return
     with ThreadPoolExecutor(1) as aside:
+        # What fails there fails again, and is said, where it is needed.
         aside.submit(_wake)
         yield
 

@@ -91,31 +91,53 @@ def simulate_trials(
     instances = [environment.instance(seed) for seed in seeds]
     done: list[list[Trajectory]] = []
     greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
+    played = [
+        (cast(BasePolicy, policy), problem)
+        for (policy, _), problem in zip(runs, problems, strict=True)
+    ]
     for source, part in sources(instances, environment, place, greedy=greedy):
-        thetas = [instance.theta for instance in part]
-        going: dict[int, _Run] = {}
-        with ThreadPoolExecutor(1) as aside:
-            shared = (thetas, checkpoints, learn_last, source, place, aside)
-
-            def played(some: Sequence[int], shared: Any = shared, going: Any = going) -> None:
-                with place.queue():
-                    for number in some:
-                        policy = cast(BasePolicy, runs[number][0])
-                        going[number] = _Run(policy, problems[number], *shared)
-                    _play([going[number] for number in some], shared[3])
-
-            _side_by_side(played, _parts([grid for _, grid in runs], source))
-            found = [going[number].trajectories() for number in range(len(runs))]
+        found = _trajectories(
+            played,
+            [instance.theta for instance in part],
+            source,
+            place,
+            checkpoints=checkpoints,
+            learn_last=learn_last,
+        )
         done += [list(one) for one in zip(*found, strict=True)]
     return done
 
 
-def _parts(grids: Sequence[Grid], source: Source) -> list[list[int]]:
+def _trajectories(
+    runs: Sequence[tuple[BasePolicy, Problem]],
+    thetas: Sequence[Floats | None],
+    source: Source,
+    place: Backend,
+    *,
+    checkpoints: Integers,
+    learn_last: bool,
+) -> list[list[Trajectory]]:
+    """Return the trajectories of every run, one a trial of the source."""
+    going: dict[int, _Run] = {}
+    with ThreadPoolExecutor(1) as aside:
+
+        def played(some: Sequence[int]) -> None:
+            shared = (thetas, checkpoints, learn_last, source, place, aside)
+            with place.queue():
+                for number in some:
+                    policy, problem = runs[number]
+                    going[number] = _Run(policy, problem, *shared)
+                _play([going[number] for number in some], source)
+
+        _side_by_side(played, _parts([problem.units for _, problem in runs], source))
+        return [going[number].trajectories() for number in range(len(runs))]
+
+
+def _parts(horizons: Sequence[int], source: Source) -> list[list[int]]:
     """Return which runs share units; where none do, the longest are apart from the others."""
-    longest = max(grid.units for grid in grids)
     long, short = list[int](), list[int]()
-    for number, grid in enumerate(grids):
-        (long if source.shared or grid.units == longest else short).append(number)
+    for number, units in enumerate(horizons):
+        (long if source.shared or units == max(horizons) else short).append(number)
     return [part for part in (long, short) if part]
 
 
