@@ -22,10 +22,14 @@ def test_ridge(penalty):
     np.testing.assert_allclose(estimate.root[0].T @ estimate.root[0], np.linalg.inv(A))
 
 
-def test_ridge_without_widths_has_the_same_means():
-    rows, rewards = random.standard_normal((100, 4)), random.standard_normal(100)
-    statistics = observed(rows, rewards, np.arange(100) % 2, number=2)
-    means, whole = ridge_means(statistics, 0.3), ridge(statistics, 0.3)
+@pytest.mark.parametrize(("cells", "dim"), [(1, 1), (1, 30), (2, 4), (5, 9), (40, 17)])
+@pytest.mark.parametrize("penalty", [1e-300, 0.3])
+def test_ridge_without_widths_has_the_same_means(cells, dim, penalty):
+    # So few units that some cells have fewer than columns.
+    units = 12 * cells
+    rows, rewards = random.standard_normal((units, dim)), random.standard_normal(units)
+    statistics = observed(rows, rewards, np.arange(units) % cells, number=cells)
+    means, whole = ridge_means(statistics, penalty), ridge(statistics, penalty)
     # To the bit: no library of the machine rounds otherwise, and a replay elsewhere agrees.
     assert means.theta.tobytes() == whole.theta.tobytes()
     assert np.array_equal(means.rank, whole.rank)

@@ -314,9 +314,17 @@ def test_rows_of_a_pool_are_distinct_and_equally_likely():
     assert ((counts - len(rows) / 60) ** 2).sum() / (len(rows) / 60) < 110  # chi-square of 59
 
 
-def test_signed_counts_are_those_of_the_dataset():
-    counts = pools.signed_counts(CODED.codes, 6, np)
-    assert np.array_equal(counts, CODED.sums(slice(None)))
+@pytest.mark.parametrize("dim", [1, 6, 8, 17, 127])
+def test_signed_counts_are_those_of_the_dataset(dim):
+    codes = np.random.default_rng(dim).choice(
+        [*range(dim), *range(128, 128 + dim), 255], size=(300, 127)
+    )
+    # The largest numbers there can be, and the smallest.
+    codes[:2] = [[dim - 1], [127 + dim]]
+    rows = HashedRows(codes.astype(np.uint8), np.zeros(300), dim=dim)
+    counts = pools.signed_counts(list(rows.codes.T), dim, np)
+    assert np.array_equal(counts, rows.sums(slice(None)))
+    assert counts[:2, dim - 1].tolist() == [127, -127]
 
 
 def test_an_oracle_has_no_regret_on_a_device():

@@ -115,7 +115,7 @@ class DeviceAvazu:
                 tables[name][category] if name in tables else hex_codes(name, category, self.dim)
                 for name, category in ((name, categories[name]) for name in FEATURES)
             ]
-            counts[part] = signed_counts(xp.stack(codes, axis=1), self.dim, xp)
+            counts[part] = signed_counts(codes, self.dim, xp)
         return counts, click
 
 

@@ -97,7 +97,8 @@ class HashedRows:
         xp = place.xp
         result = xp.empty((len(self), self.dim), dtype=xp.int8, device=place.device)
         for part in chunks(len(self)):
-            result[part] = signed_counts(place.array(self.codes[part]), self.dim, xp)
+            columns = place.array(self.codes[part]).T
+            result[part] = signed_counts(list(columns), self.dim, xp)
         return result
 
     @property

@@ -5,7 +5,9 @@ and so are all sums but for two last digits: of the noise, where logarithm or co
 otherwise, and of scores, whose terms are added in another order.
 
 A row is a record of 64 bytes: up to 56 whole numbers of one byte, and its mean in the last eight.
-Reading one costs two sectors of memory, wherever it lies.
+Reading one costs two sectors of memory, wherever it lies. Once a unit's row is chosen its mean is
+not needed any more: the reward takes its place, as digits of seven bits, so that one product of
+whole numbers sums up squares and rewards of the row's numbers at once.
 """
 
 from dataclasses import dataclass
@@ -17,11 +19,11 @@ import triton.language as tl
 from seqbatch.core.arrays import Array
 from seqbatch.simulation.device import counters
 from seqbatch.simulation.device.assigning import Rules
-from seqbatch.simulation.device.pools import STEP
+from seqbatch.simulation.device.pools import DIGITS, STEP
 
-RECORD = 64
+RECORD, REWARD = 64, 56
 #: Units of a tile, and about how many pieces each trial's units are cut into.
-TILE, PIECES = 64, 64
+TILE, PIECES = 32, 64
 KINDS = ("fixed", "uniform", "highest")
 
 
@@ -65,7 +67,6 @@ class PoolUnits:
         each = triton.cdiv(triton.cdiv(units, pieces), TILE) * TILE
         scalars = torch.empty((trials, pieces, 4), dtype=torch.float64, device=place)
         sizes = (trials, pieces) if learn else (1, 1)
-        moment = torch.empty((*sizes, RECORD), dtype=torch.float64, device=place)
         gram = torch.empty((*sizes, RECORD, RECORD), dtype=torch.int32, device=place)
         theta = torch.zeros((trials, RECORD), dtype=torch.float64, device=place)
         if rules.theta is not None:
@@ -76,7 +77,6 @@ class PoolUnits:
             self.keys.contiguous(),
             theta,
             scalars,
-            moment,
             gram,
             len(self.kernel.records),
             self.start + part.start,
@@ -91,20 +91,22 @@ class PoolUnits:
             PIECES=pieces,
             num_warps=4,
         )
-        return self._outcome(scalars, moment, gram, units, learn=learn)
+        return self._outcome(scalars, gram, units, learn=learn)
 
     def _outcome(
-        self, scalars: Array, moment: Array, gram: Array, units: int, *, learn: bool
+        self, scalars: Array, gram: Array, units: int, *, learn: bool
     ) -> tuple[Array, ...]:
         lost, gained, ones, squares = scalars.sum(dim=1).unbind(dim=1)
         second = ones.to(torch.int64)
         counts = torch.stack([units - second, second], dim=1)
         if not learn:
             return lost, gained, counts, None
-        dim = self.kernel.dim
+        dim, summed = self.kernel.dim, gram.sum(dim=1)
+        digits = summed[:, :dim, REWARD : REWARD + DIGITS]
+        steps = sum(digits[..., place] << (7 * place) for place in range(DIGITS))
         evidence = (
-            gram[:, :, :dim, :dim].sum(dim=1).to(torch.float64)[:, None],
-            moment[:, :, :dim].sum(dim=1)[:, None],
+            summed[:, :dim, :dim].to(torch.float64)[:, None],
+            (steps.to(torch.float64) * STEP)[:, None],
             squares[:, None],
             torch.full_like(second, units)[:, None],
         )
@@ -125,6 +127,8 @@ _GOLDEN = tl.constexpr(counters.GOLDEN)
 _FIRST = tl.constexpr(counters.FIRST)
 _SECOND = tl.constexpr(counters.SECOND)
 _STEP = tl.constexpr(STEP)
+_REWARD = tl.constexpr(REWARD)
+_DIGITS = tl.constexpr(DIGITS)
 
 
 @triton.jit
@@ -157,7 +161,6 @@ def _summed(
     keys,
     thetas,
     scalars,
-    moments,
     grams,
     pool,
     start,
@@ -181,8 +184,6 @@ def _summed(
     gained = tl.zeros((TILE,), tl.float64)
     ones = tl.zeros((TILE,), tl.float64)
     squares = tl.zeros((TILE,), tl.float64)
-    # Summed over units once at the end: over each tile's, threads would wait for one another.
-    moment = tl.zeros((TILE, RECORD), tl.float64)
     gram = tl.zeros((RECORD, RECORD), tl.int32)
     low = start + piece.to(tl.int64) * each
     for tile in range(0, each, TILE):
@@ -192,8 +193,8 @@ def _summed(
         one = (_uniform(_bits(key, first)) * pool).to(tl.int64)
         two = (_uniform(_bits(key, first + 1)) * (pool - 1)).to(tl.int64)
         two += (two >= one).to(tl.int64)
-        # Whole records, so that loads are wide: theta is zero where a record has no numbers, and
-        # sums of its last bytes are not read. Rows of units past the end exist, but do not count.
+        # Whole records, so that loads are wide: theta is zero where a record has no numbers. Rows
+        # of units past the end exist, but do not count.
         x_one = tl.load(records + one[:, None] * RECORD + columns[None, :])
         x_two = tl.load(records + two[:, None] * RECORD + columns[None, :])
         mean_one = tl.load(means + one * (RECORD // 8) + RECORD // 8 - 1, mask=real, other=0.0)
@@ -203,9 +204,9 @@ def _summed(
         elif KIND == 1:
             second = real & (_uniform(_bits(key, first + 3)) * 2.0 >= 1.0)
         else:
-            score_one = tl.sum(x_one.to(tl.float64) * theta[None, :], axis=1)
-            score_two = tl.sum(x_two.to(tl.float64) * theta[None, :], axis=1)
-            second = real & (score_two > score_one)
+            # The difference of rows, because making doubles of whole numbers takes the longest.
+            apart = (x_two.to(tl.int16) - x_one.to(tl.int16)).to(tl.float64)
+            second = real & (tl.sum(apart * theta[None, :], axis=1) > 0)
         mean = tl.where(second, mean_two, mean_one)
         lost += tl.maximum(mean_one, mean_two) - mean
         gained += mean
@@ -215,13 +216,18 @@ def _summed(
             reward = tl.where(real, mean + error, 0.0)
             x = tl.where(real[:, None], tl.where(second[:, None], x_two, x_one), 0)
             squares += reward * reward
-            moment += x.to(tl.float64) * reward[:, None]
+            steps = (reward / _STEP).to(tl.int64)
+            for place in tl.static_range(_DIGITS):
+                # The last digit has the sign.
+                digit = steps >> (7 * place)
+                if place < _DIGITS - 1:
+                    digit &= 127
+                x = tl.where(columns[None, :] == _REWARD + place, digit.to(tl.int8)[:, None], x)
             gram += tl.dot(tl.trans(x), x, out_dtype=tl.int32)
     tl.store(scalars + cell * 4, tl.sum(lost, axis=0))
     tl.store(scalars + cell * 4 + 1, tl.sum(gained, axis=0))
     tl.store(scalars + cell * 4 + 2, tl.sum(ones, axis=0))
     tl.store(scalars + cell * 4 + 3, tl.sum(squares, axis=0))
     if LEARN:
-        tl.store(moments + cell * RECORD + columns, tl.sum(moment, axis=0))
         places = columns[:, None] * RECORD + columns[None, :]
         tl.store(grams + cell * RECORD * RECORD + places, gram)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
@@ -22,8 +22,12 @@ from seqbatch.simulation.device.units import Units, trial_keys
 STEP = 2.0**-26
 #: Numbers of a row that fit a record of 64 bytes beside its mean.
 MOST_NUMBERS = 56
+#: Digits of seven bits that write the steps of a reward; the largest of normal numbers there is.
+DIGITS, FARTHEST = 5, 6.7
 #: Rows that are moved at a time.
 CHUNK = 2**20
+#: Eight bytes that are 128 each, as a signed number.
+_MIDDLE = -0x7F7F7F7F7F7F7F80
 
 
 class DevicePool:
@@ -59,11 +63,14 @@ def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
     """Return the kernel that draws from this pool and sums up at once, if there can be one.
 
     It needs Triton and a GPU, or Triton's interpreter, and two actions with rows of small whole
-    numbers that fit a record. Else None: array operations do the same.
+    numbers and rewards that fit a record. Else None: array operations do the same.
     """
     compiles = backend.name == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
     fits = made.counted and pool.actions == 2 and pool.dim <= MOST_NUMBERS
     if backend.name == "numpy" or not compiles or not fits or find_spec("triton") is None:
+        return None
+    reach = float(backend.xp.max(backend.xp.abs(made.means))) + FARTHEST * pool.noise
+    if reach >= STEP * 2 ** (7 * DIGITS - 1):
         return None
     from seqbatch.simulation.device.fused import PoolKernel
 
@@ -76,17 +83,20 @@ def waking(backend: Backend) -> Iterator[None]:
     if backend.name != "cuda" or find_spec("triton") is None:
         yield
         return
-    with ThreadPoolExecutor(1) as aside:
-        # What fails there fails again, and is said, where it is needed.
-        aside.submit(_wake)
-        yield
+    aside = ThreadPoolExecutor(2)
+    # What fails there fails again, and is said, where it is needed.
+    kernel = aside.submit(_wake_kernel)
+    aside.submit(ridge_means, Statistics.zero(1, 1), 1.0)
+    aside.shutdown(wait=False)
+    yield
+    # The kernel is needed at once, estimates not before the first batch is closed.
+    wait([kernel])
 
 
-def _wake() -> None:
+def _wake_kernel() -> None:
     from seqbatch.simulation.device import fused
 
     fused.wake()
-    ridge_means(Statistics.zero(1, 1), 1.0)
 
 
 # One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
@@ -163,13 +173,22 @@ def stepped(values: Array, xp: Array) -> Array:
     return xp.round(values / STEP) * STEP
 
 
-def signed_counts(codes: Array, dim: int, xp: Array) -> Array:
-    """Return the whole numbers of coded rows: how often each place is named, with its sign."""
-    columns = []
-    for place in range(dim):
-        plus, minus = xp.astype(codes == place, xp.int8), xp.astype(codes == place + 128, xp.int8)
-        columns.append(xp.sum(plus - minus, axis=1, dtype=xp.int8))
-    return xp.stack(columns, axis=1)
+def signed_counts(codes: Sequence[Array], dim: int, xp: Array) -> Array:
+    """Return the whole numbers of coded rows: how often each place is named, with its sign.
+
+    Eight places share a 64-bit number, a byte each, which never runs over: `codes` are at most 127
+    columns, and bytes begin at 128.
+    """
+    nothing = xp.zeros_like(codes[0], dtype=xp.int64)
+    words = [nothing + _MIDDLE for _ in range(0, dim, 8)]
+    for column in codes:
+        code = xp.astype(column, xp.int64)
+        sign, eighth = 1 - 2 * (code >> 7), (code & 127) >> 3
+        named = sign << ((code & 7) << 3)
+        words = [
+            word + xp.where(eighth == number, named, nothing) for number, word in enumerate(words)
+        ]
+    return (xp.stack(words, axis=1) ^ _MIDDLE).view(xp.int8)[:, :dim]
 
 
 def _ordered(chosen: list[Array], xp: Array) -> list[Array]:
