@@ -1,6 +1,8 @@
 """The open wave's rule as SQL: databases decide and sum up as Python does, bit for bit."""
 
 from dataclasses import replace
+from datetime import date
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -13,6 +15,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding.draws import draws, md5_key
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.warehouse.columns import columns_of
 from seqbatch.campaign.warehouse.deciding import DRAWS
 from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
@@ -21,7 +24,15 @@ from seqbatch.campaign.warehouse.statement import assigning
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
-from tests.campaign.warehouses import SPEC, customers, first_wave, in_duckdb, in_postgres, visits
+from tests.campaign.warehouses import (
+    SPEC,
+    customers,
+    dates,
+    first_wave,
+    in_duckdb,
+    in_postgres,
+    visits,
+)
 
 POLICIES = {
     "SBPE": {"kind": "SBPE"},
@@ -229,10 +240,14 @@ def test_names_and_texts_are_quoted():
         ({"draws": "md5"}, r"hashed by blake2 \(city\)"),
         ({"draws": "md5", "draw": "balanced"}, "drawn together"),
         ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "the policy is Thompson"),
+        (
+            {"draws": "md5", "features": {"date": {"since": {"format": "%d.%m.%Y"}}}},
+            r"dates are spelled by a format \(since\)",
+        ),
     ],
 )
 def test_what_sql_cannot_say_is_refused_with_the_reason(store, changes, reason):
-    campaign = created(store, **changes)
+    campaign = created(store, start="2026-03-01", **changes)
     with pytest.raises(CampaignStateError, match=reason):
         campaign.sql(units="units")
 
@@ -244,3 +259,38 @@ def test_wrong_arguments_are_named(ready):
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError):
             ready.sql(**{"units": "units", **wrong})
+
+
+#: Leap days, turns of centuries, and the first and last days that are accepted.
+DAYS = [*range(-400, 400), *range(10_900, 11_400), -354_285, -25_509, 47_540, 2_932_896]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_dates_become_the_numbers_of_the_encoder(ready, postgres, dialect):
+    encoder, sql = ready.situation().encoder(wave=2), dialect_of(dialect)
+    made, parts = columns_of(encoder, sql), list(encoder.parts)
+    given = f"g{parts.index('since')}"
+    days = pl.DataFrame({"since": dates(np.array(DAYS)), "row": [float(row) for row in DAYS]})
+    (read,) = (text for text, name in made.read if name == given)
+    levels = [(text, name) for text, name in made.levels if given in text]
+    inner = ", ".join(f"{text} AS {name}" for text, name in levels)
+    text = f"SELECT {inner} FROM (SELECT {read} AS {given}, row FROM days) AS d ORDER BY row"
+    run = in_duckdb if dialect == "duckdb" else partial(in_postgres, postgres.get_uri())
+    found = run(text, days=days)
+    wanted = days.sort("row")["since"]
+    month, since, weekday = (found[name] for _, name in levels)
+    assert month.to_list() == (wanted.dt.month() - 1).to_list()
+    assert weekday.to_list() == (wanted.dt.weekday() - 1).to_list()
+    assert since.to_list() == [(date(2026, 3, 1) - day).days for day in wanted]
+
+
+def test_dates_that_are_missing_or_unlikely_are_problems(ready):
+    units = customers(4, seed=9).with_columns(
+        kind=pl.lit("a"),
+        born=pl.Series(["1980-02-29", None, "0999-12-31", "9999-12-31"]),
+    )
+    found = in_duckdb(ready.sql(units="units"), units=units).sort("id")
+    assert found["problem"].to_list() == [
+        None, "born is missing", "born is not between the years 1000 and 9999", None,
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from seqbatch.campaign import Campaign
 SPEC = {
     "name": "warm",
     "seed": 5,
+    "start": "2026-03-01",
     "unit": ["id"],
     "actions": ["none", "it's mail", "call"],
     "randomised": 0.2,
@@ -26,6 +27,10 @@ SPEC = {
         "categorical": {
             "zip": {"levels": ["urban", "rur'al\\"], "other": True, "missing": "level"},
             "kind": {"levels": ["a", "b", "c"], "least": 20},
+        },
+        "date": {
+            "since": {"parts": ["month", "days", "weekday"], "missing": "median"},
+            "born": {"parts": ["days"]},
         },
         "interactions": [["age", "zip"], ["age", "spend"]],
     },
@@ -45,10 +50,13 @@ ELSEWHERE = {
         "boolean": {"vip": "level"},
         "categorical": {"zip": {"levels": ["urban", "rur'al\\"], "other": True,
                                 "missing": "level"}},
+        "date": {"since": {"parts": ["weekday"], "missing": "median"}},
     },
     "grid": {"sizes": [600, 400, 100]},
 }  # fmt: skip
-TYPES = {pl.String: "text", pl.Float64: "double precision", pl.Boolean: "boolean"}
+TYPES = {
+    pl.String: "text", pl.Float64: "double precision", pl.Boolean: "boolean", pl.Date: "date",
+}  # fmt: skip
 
 
 def customers(count, *, seed):
@@ -71,9 +79,22 @@ def customers(count, *, seed):
             "new": sometimes((random.random(count) < 0.5).tolist()),
             "zip": sometimes(random.choice(["urban", "rur'al\\", "x", ""], count).tolist()),
             "kind": random.choice(["a", "b", "c"], count, p=[0.5, 0.49, 0.01]),
+            # From 1959 to 2027, as dates and as text.
+            "since": sometimes(dates(random.integers(-4_000, 21_000, count))),
+            "born": [str(day) for day in dates(random.integers(-15_000, 12_000, count))],
         },
-        schema_overrides={"age": pl.Float64, "vip": pl.Boolean, "new": pl.Boolean},
+        schema_overrides={
+            "age": pl.Float64,
+            "vip": pl.Boolean,
+            "new": pl.Boolean,
+            "since": pl.Date,
+        },
     )
+
+
+def dates(days):
+    """Return the days so many days after 1970-01-01."""
+    return (np.datetime64("1970-01-01") + days).tolist()
 
 
 def visits(ids, actions, *, seed):

@@ -1,22 +1,28 @@
 """A unit's columns to the numbers of the model, as SQL: what the encoder does, bit for bit.
 
 Columns have names by their place: g0 is the first column that is read, c0 the level of a category,
-x0 the first number of the model.
+c1_month the month of a date, x0 the first number of the model.
 """
 
+import datetime
 from dataclasses import dataclass, field
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER
+from seqbatch.campaign.tables.dates import FIRST, LAST
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.boolean import BooleanFeature
 from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
-from seqbatch.campaign.tables.features.numeric import NumericFeature
+from seqbatch.campaign.tables.features.date import LEVELS, DateFeature
+from seqbatch.campaign.tables.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.warehouse.dialects import Dialect
 
 #: An expression and its name.
 Item = tuple[str, str]
 #: Places that stand for a level that is refused, and for a missing one.
 UNSEEN, MISSING = -1, -2
+EPOCH = datetime.date(1970, 1, 1)
+#: Days from a Monday before any date that is accepted to 1970.
+MONDAY = 7 * 60_000 + EPOCH.weekday()
 
 
 @dataclass
@@ -28,7 +34,7 @@ class Columns:
     read
         What is read of the table of units.
     levels
-        The place of each category's level.
+        The place of each category's level, and what is made of dates.
     base, crossed
         The numbers of the model: those of features, and products of two of them.
     problems
@@ -86,6 +92,8 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
             _numeric(made, sql, part, given)
         elif isinstance(part, BooleanFeature):
             _boolean(made, sql, part, given)
+        elif isinstance(part, DateFeature):
+            _date(made, sql, part, given, f"c{number}")
         else:
             assert isinstance(part, LevelsFeature)
             _levels(made, sql, part, given, f"c{number}")
@@ -103,7 +111,11 @@ def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> N
         made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
     most = sql.number(LARGEST_NUMBER)
     made.problems.append((f"ABS({given}) >= {most}", f"{part.name} is too large"))
-    frozen, zero = part.number.frozen, sql.number(0.0)
+    _scaled(made, sql, part.number, given)
+
+
+def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> None:
+    frozen, zero = number.frozen, sql.number(0.0)
     value = zero
     if frozen is not None and frozen.sd > 0:
         bounded = given
@@ -113,9 +125,32 @@ def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> N
         filled = f"CASE WHEN {given} IS NULL THEN {sql.number(frozen.fill)} ELSE {bounded} END"
         value = f"({filled} - {sql.number(frozen.mean)}) / {sql.number(frozen.sd)}"
     made.add(value, steady=False)
-    if len(part.names) > 1:
+    if len(number.names) > 1:
         shown = frozen is not None and frozen.indicator
         made.add(_indicator(sql, f"{given} IS NULL") if shown else zero, steady=False)
+
+
+def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str) -> None:
+    made.read.append((sql.as_date(sql.name_of(part.name)), given))
+    day = sql.day_number(given)
+    if part.rules.missing == "refuse":
+        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+    unlikely = f"{day} NOT BETWEEN {FIRST} AND {LAST}"
+    made.problems.append((unlikely, f"{part.name} is not between the years 1000 and 9999"))
+    counted = {"weekday": f"MOD({day} + {MONDAY}, 7)", "month": f"{sql.month(given)} - 1"}
+    for each in part.rules.parts:
+        name = f"{place}_{each}"
+        if each == "days":
+            assert part.start is not None
+            since = f"{(part.start - EPOCH).days} - {day}"
+            made.levels.append((f"CAST({since} AS {sql.double})", name))
+            _scaled(made, sql, part.days, name)
+            continue
+        # The last level is that of a missing date.
+        made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))
+        made.key(name, len(LEVELS[each]) + 1)
+        for number in range(len(part.names_of(each))):
+            made.add(_indicator(sql, f"{name} = {number}"), steady=True)
 
 
 def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:

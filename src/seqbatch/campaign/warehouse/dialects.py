@@ -59,6 +59,18 @@ class Dialect:
         """Return a value as a floating point number, NULL where it is none (NaN)."""
         return f"NULLIF(CAST({value} AS {self.double}), CAST('NaN' AS {self.double}))"
 
+    def as_date(self, value: str) -> str:
+        """Return a value as a date."""
+        return f"CAST({value} AS DATE)"
+
+    def day_number(self, date: str) -> str:
+        """Return the days from 1970-01-01 to a date."""
+        return f"date_diff('day', DATE '1970-01-01', {date})"
+
+    def month(self, date: str) -> str:
+        """Return the month of a date, from 1."""
+        return f"CAST(EXTRACT(MONTH FROM {date}) AS {self.whole})"
+
     def floor(self, value: str) -> str:
         """Return the whole number below."""
         return f"CAST(FLOOR({value}) AS {self.whole})"
@@ -103,6 +115,10 @@ class PostgreSQL(Dialect):
         """Return a number of which the database makes the same 64 bits."""
         return f"'{float(value)!r}'::float8"
 
+    def day_number(self, date: str) -> str:
+        """Return the days from 1970-01-01 to a date."""
+        return f"({date} - DATE '1970-01-01')"
+
     def from_digits(self, digits: str) -> str:
         """Return the whole number that hexadecimal digits spell."""
         return f"('x' || lpad({digits}, 16, '0'))::bit(64)::bigint"
@@ -120,6 +136,10 @@ class Spark(Dialect):
     def number(self, value: float) -> str:
         """Return a number of which the database makes the same 64 bits."""
         return self._signed(f"{float(value)!r}D")
+
+    def day_number(self, date: str) -> str:
+        """Return the days from 1970-01-01 to a date."""
+        return f"datediff({date}, DATE '1970-01-01')"
 
     def from_digits(self, digits: str) -> str:
         """Return the whole number that hexadecimal digits spell."""
@@ -146,6 +166,10 @@ class BigQuery(Dialect):
         cast = f"CAST({value} AS FLOAT64)"
         return f"CASE WHEN IS_NAN({cast}) THEN NULL ELSE {cast} END"
 
+    def day_number(self, date: str) -> str:
+        """Return the days from 1970-01-01 to a date."""
+        return f"DATE_DIFF({date}, DATE '1970-01-01', DAY)"
+
     def md5(self, value: str) -> str:
         """Return the 32 hexadecimal digits of a text's md5."""
         return f"TO_HEX(MD5({value}))"
@@ -160,6 +184,10 @@ class Snowflake(Dialect):
     def number(self, value: float) -> str:
         """Return a number of which the database makes the same 64 bits."""
         return f"'{float(value)!r}'::DOUBLE"
+
+    def day_number(self, date: str) -> str:
+        """Return the days from 1970-01-01 to a date."""
+        return f"DATEDIFF('day', DATE '1970-01-01', {date})"
 
     def from_digits(self, digits: str) -> str:
         """Return the whole number that hexadecimal digits spell."""

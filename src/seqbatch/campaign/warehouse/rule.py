@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.design.date_format import ISO
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.features.categorical import HashedFeature
-from seqbatch.campaign.tables.features.date import DateFeature
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import CampaignStateError
@@ -109,7 +109,7 @@ def inexpressible(now: Situation) -> list[str]:
     """Return what SQL cannot say of a campaign's decisions."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
-    dates = [name for name, part in parts.items() if isinstance(part, DateFeature)]
+    dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
     reasons = {
         'draws are not by md5, which databases have (declare draws = "md5")': spec.draws != "md5",
@@ -120,7 +120,7 @@ def inexpressible(now: Situation) -> list[str]:
             now.policy["kind"] not in POLICIES
         ),
         f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
-        f"dates are features ({', '.join(dates)})": bool(dates),
+        f"dates are spelled by a format ({', '.join(dates)})": bool(dates),
         f"numbers are spelled by a format ({', '.join(spelled)})": bool(spelled),
     }
     return [reason for reason, there in reasons.items() if there]
