@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numba.core.caching import CacheImpl
 
 from seqbatch.core import kernels
+from seqbatch.core.kernels import compiling
 
 random = np.random.default_rng(0)
 
@@ -155,3 +157,10 @@ def test_kernels_are_listed_before_they_are_loaded_and_nothing_else_is():
     assert all(getattr(kernels, name) is not None for name in kernels.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_kernel'"):
         kernels.no_such_kernel  # noqa: B018
+
+
+def test_where_nothing_can_be_written_code_is_compiled_every_time_and_that_is_said(monkeypatch):
+    """A package of the system's, and a user without a home."""
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    with pytest.warns(UserWarning, match="environment variable NUMBA_CACHE_DIR"):
+        assert not compiling._keeps()
