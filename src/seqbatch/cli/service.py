@@ -113,6 +113,7 @@ def create(
             secret, token = tokens.create(
                 base, name, role=role, campaigns=tuple(campaign or ()), expires=until
             )
+            unknown = sorted(set(token.campaigns) - set(base.names()))
         finally:
             base.close()
     if as_json:
@@ -122,6 +123,8 @@ def create(
     whose = ", ".join(token.campaigns) or "all campaigns"
     ends = f"ends {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "never ends"
     say(f"Token {token.name}: {token.role} of {whose}; it {ends}.", to_errors=True)
+    if unknown:
+        say(f"No campaign of this name is there yet: {', '.join(unknown)}.", to_errors=True)
     say("It is not shown again: put it where secrets are kept.", to_errors=True)
 
 

@@ -62,7 +62,7 @@ def why_none(now: Situation) -> str:
         return "The planned sizes were found to be best."
     return (
         "One is made when a wave is closed, where two waves or more are to come and the outcomes "
-        "tell enough; it lapses when units are assigned or anything else is amended."
+        "tell enough; it ends when it is adopted, units are assigned or anything is amended."
     )
 
 
