@@ -6,9 +6,11 @@ drew: the same contexts, rewards and draws must give the same actions and statis
 
 import math
 import os
+import sys
 import threading
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -235,6 +237,19 @@ def test_the_fused_kernel_does_what_the_array_operations_do(monkeypatch):
     pools.device_pool.cache_clear()
     for one, other in zip([*kernels, *greedy], [*plain, *plain[:-1]], strict=True):
         alike(one, other)
+
+
+@pytest.mark.parametrize(("noise", "kernel"), [(30.0, "the kernel"), (40.0, None)])
+def test_the_fused_kernel_is_left_alone_where_a_reward_may_not_fit_its_digits(
+    monkeypatch, noise, kernel
+):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(pools, "find_spec", lambda _: True)
+    made = SimpleNamespace(PoolKernel=SimpleNamespace(of=lambda *_, noise: "the kernel"))  # noqa: ARG005
+    monkeypatch.setitem(sys.modules, "seqbatch.simulation.device.fused", made)
+    pool = FeaturePool(rows=CODED, theta=np.linspace(-1, 1, 6), actions=2, noise=noise)
+    place = backend.Backend(name="cpu")
+    assert pools.DevicePool(pool, place).kernel == kernel
 
 
 def test_pools_on_numpy_and_on_torch_are_the_same_units():
