@@ -162,9 +162,9 @@ def test_a_correction_too_large_for_the_sums_is_learned_out(store):
 
 def test_a_store_made_elsewhere_agrees_to_rounding(path, monkeypatch):
     """Scores that another machine rounds otherwise are a note; others are damage."""
-    from seqbatch.campaign.views import verifying
+    from seqbatch.campaign.views import decision_checks
 
-    decide = verifying.decide
+    decide = decision_checks.decide
 
     def rounded(factor):
         def other(*args):
@@ -175,11 +175,11 @@ def test_a_store_made_elsewhere_agrees_to_rounding(path, monkeypatch):
 
     store = open_store(path)
     campaign = Campaign(store, "spring")
-    monkeypatch.setattr(verifying, "decide", rounded(1 + 1e-15))
+    monkeypatch.setattr(decision_checks, "decide", rounded(1 + 1e-15))
     found = campaign.verify()
     assert found.sound
     assert "within rounding (1e-09)" in found.notes[0]
-    monkeypatch.setattr(verifying, "decide", rounded(1 + 1e-6))
+    monkeypatch.setattr(decision_checks, "decide", rounded(1 + 1e-6))
     assert not campaign.verify().sound
     store.close()
 

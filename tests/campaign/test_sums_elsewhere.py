@@ -190,14 +190,14 @@ def test_what_was_summed_up_is_not_deleted_afterwards(store, folder):
 def test_a_changed_sum_is_found(store, folder, monkeypatch):
     campaign = Campaign.create(ELSEWHERE, store=store)
     wave(campaign, folder, 600, 1)
-    from seqbatch.campaign.views import verifying
+    from seqbatch.campaign.views import state_checks
 
     def changed(now, state, rows):
         rows = [{**row, "z0_0": str(int(row["z0_0"]) + 1)} for row in rows]
         return learned(now, state, rows)
 
-    learned = verifying.learned_elsewhere
-    monkeypatch.setattr(verifying, "learned_elsewhere", changed)
+    learned = state_checks.learned_elsewhere
+    monkeypatch.setattr(state_checks, "learned_elsewhere", changed)
     assert "other numbers" in str(campaign.verify().findings[0])
 
 

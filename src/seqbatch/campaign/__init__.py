@@ -8,7 +8,7 @@ from seqbatch.campaign.steps.validating import Validated, validate
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.sealing import Seal
 from seqbatch.campaign.views.status import Status
-from seqbatch.campaign.views.verifying import Verified
+from seqbatch.campaign.views.verified import Verified
 
 __all__ = [
     "Assigned", "Campaign", "Closed", "Findings", "Recorded", "Seal", "Status", "Validated",

@@ -27,7 +27,8 @@ from seqbatch.campaign.views.protocol import write_protocol
 from seqbatch.campaign.views.report import require_report, write_report
 from seqbatch.campaign.views.sealing import Seal, seal
 from seqbatch.campaign.views.status import Status, events, now, status
-from seqbatch.campaign.views.verifying import Verified, verify
+from seqbatch.campaign.views.verified import Verified
+from seqbatch.campaign.views.verifying import verify
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
