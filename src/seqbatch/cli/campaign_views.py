@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Force, Format, Name, Where, app, opened
+from seqbatch.cli.campaign import Force, Format, Name, Where, opened
+from seqbatch.cli.campaign_amending import app
 from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
 from seqbatch.cli.next_step import STORE, next_command
 from seqbatch.display import Table, counted
