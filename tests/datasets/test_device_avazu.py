@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils import murmurhash3_32
 
-from seqbatch.datasets import DeviceAvazu, SyntheticAvazu, fit_theta
+from seqbatch.datasets import DeviceAvazu, SyntheticAvazu, device_avazu, fit_theta
 from seqbatch.datasets.device_avazu import hex_codes
 from seqbatch.datasets.hashed import HashedRows, hash_codes
 from seqbatch.datasets.murmur import murmur3
@@ -76,3 +76,11 @@ def test_counts_of_the_hosts_rows_are_their_sums():
 def test_rows_must_be_a_number_of_rows():
     with pytest.raises(InvalidArgumentError, match="rows must be a whole number"):
         DeviceAvazu(rows=0, device="numpy")
+
+
+def test_rows_do_not_depend_on_how_many_are_drawn_at_a_time(log, monkeypatch):
+    monkeypatch.setattr(device_avazu, "usable", lambda _: 512 * 7_777)
+    pieces = DeviceAvazu(rows=ROWS, device="numpy")
+    assert device_avazu._together(backend("numpy")) == 7_777
+    assert np.array_equal(pieces.dense(range(ROWS)), log.dense(range(ROWS)))
+    assert np.array_equal(pieces.theta, log.theta)

@@ -21,14 +21,15 @@ from seqbatch.datasets.synthetic_avazu import SPECIFICATION, SyntheticAvazu, dra
 from seqbatch.environments.base import branch
 from seqbatch.simulation.device import counters
 from seqbatch.simulation.device.backend import Backend, backend
+from seqbatch.simulation.device.memory import usable
 from seqbatch.simulation.device.pools import chunks, signed_counts, waking
 
 #: The place of these rows in the log's seed tree.
 _DEVICE = 2
 #: More than a row has columns that are drawn, its click included.
 _STREAMS = 32
-#: Rows that are drawn at a time: with fewer, a GPU waits for the host.
-_DRAWN = 2**23
+#: Rows that are drawn at a time at most, and about how many bytes each of them takes meanwhile.
+_MOST, _BYTES = 2**25, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,7 @@ class DeviceAvazu:
         effects = {name: place.array(values) for name, values in log.effects.items()}
         counts = xp.empty((self.rows, self.dim), dtype=xp.int8, device=place.device)
         click = xp.empty((self.rows,), dtype=xp.bool, device=place.device)
-        for part in chunks(self.rows, _DRAWN):
+        for part in chunks(self.rows, _together(place)):
             random = _RowDraws(place, self.seed, part)
             categories, click[part] = drawn(random, part.stop - part.start, effects)
             codes = [
@@ -131,6 +132,11 @@ class _RowDraws:
         """Draw uniformly from [0, 1), one number a row."""
         self.stream += 1
         return counters.uniforms(counters.bits(self.key, self.first + self.stream))
+
+
+def _together(place: Backend) -> int:
+    """Return how many rows are drawn at a time: with few, a GPU waits for the host."""
+    return min(max(usable(place) // _BYTES, 1), _MOST)
 
 
 def _numbered(name: str) -> bool:
