@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
+from seqbatch.core.marks import add_all_counts, joined
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
@@ -172,16 +173,22 @@ class ExactSums:
         """
         self._require_alike(vectors, rewards, cells)
         columns = np.append(vectors.columns, len(self.scale.columns))
-        powers = self.scale.powers[columns]
         more = ExactSums.zero(len(self.count), self.scale)
-        beside = np.zeros((*more.low.shape[:2], len(columns)), dtype=np.int64)
+        parts = joined(vectors.marks, len(self.count))
+        starts = np.cumsum([0, *(part.size for part in parts)])
+        codes = np.empty((len(parts), len(cells)), dtype=np.int64)
+        for own, part, start in zip(codes, parts, starts[:-1], strict=True):
+            np.add(part.codes, start, out=own)
+        table = np.zeros((len(self.count), len(columns), starts[-1]), dtype=np.int64)
         fits = add_products(
-            vectors.numbers, rewards, vectors.marks, cells, np.ldexp(1.0, powers), columns,
-            LARGEST, more.low, more.high, beside, more.count,
+            vectors.numbers, rewards, codes, cells, np.ldexp(1.0, self.scale.powers[columns]),
+            columns, LARGEST, more.low, more.high, table, more.count,
         )  # fmt: skip
         if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:
             raise problem
-        more.low[:, :, columns] += beside
+        for part, start in zip(parts, starts[:-1], strict=True):
+            part.add_sums(table[:, :, start : start + part.size], columns, more.low)
+        add_all_counts(parts, cells, more.low)
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
 
     def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
