@@ -10,14 +10,15 @@ import pyarrow as pa
 
 from seqbatch.campaign.deciding.decisions import BLOCK
 from seqbatch.campaign.deciding.exact import GroupSums
-from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.deciding.tally import Tally, columns_counted, counted_chunk, tally
+from seqbatch.campaign.record.codec import RowsAtHand, unpack
 from seqbatch.campaign.record.earlier_decisions import extents_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.vectors import vectors
+from seqbatch.campaign.tables.vectors import Room, vectors
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.fixed_point import Vectors
@@ -74,7 +75,7 @@ class News:
     def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
         """Read what was recorded after one event, up to where the campaign stands."""
         chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
-        rows = Ledger.of(chunks, parts=parts)
+        rows = Ledger.of(chunks, parts=parts, room=now.assigned)
         newest = rows.known()
         # Of the open wave nobody had an outcome before its first; of a closed one some counted as
         # absent.
@@ -117,24 +118,48 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
         absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
         return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
-    policy, sums = now.made_policy(), _sums(now, state)
-    chunks = _chunks_of(reader, now, news)
-    if sums is None:
-        for chunk in chunks:
-            state = _learned(now, policy, state, chunk, news.fresh, None)
-            state = _corrected(now, policy, state, chunk, news, None)
-        return ended(policy, state, None)
+    if now.spec.sums == "exact":
+        return _closed_exactly(now, state, reader, news, counting=False)[0]
+    policy = now.made_policy()
+    for chunk in _chunks_of(reader, now, news):
+        state = _learned(now, policy, state, chunk, news.fresh, None)
+        state = _corrected(now, policy, state, chunk, news, None)
+    return ended(policy, state, None)
 
-    def summed(chunk: UnitChunk) -> GroupSums:
-        own = sums.empty()
+
+def closed_and_counted(
+    now: Situation, state: Any, reader: Reader, news: News
+) -> tuple[Any, Tally]:
+    """Return what :func:`closed` does, and the open wave counted: its rows are read once.
+
+    Twice where outcomes are learned one after another, while counting is done by all threads.
+    """
+    if now.spec.sums == "exact" and not news.loses_precision:
+        return _closed_exactly(now, state, reader, news, counting=True)
+    counted = tally(reader, now, news.fresh, now.wave)
+    return closed(now, state, reader, news), counted
+
+
+def _closed_exactly(
+    now: Situation, state: Any, reader: Reader, news: News, *, counting: bool
+) -> tuple[Any, Tally]:
+    policy, sums, counted = now.made_policy(), GroupSums(now, state), Tally.zero(now)
+
+    def summed(chunk: UnitChunk) -> tuple[GroupSums, Tally]:
+        own, part = sums.empty(), Tally.zero(now)
+        if counting and chunk.wave == now.wave:
+            decided = RowsAtHand.of(chunk.decided, [*columns_counted(now), "group"])
+            chunk = replace(chunk, decided=decided)
+            part = counted_chunk(now, chunk, news.fresh)
         _learned(now, policy, state, chunk, news.fresh, own)
         _corrected(now, policy, state, chunk, news, own)
-        return own
+        return own, part
 
-    # Exact sums are the same whoever adds up which part of them.
-    for part in over(summed, chunks):
-        sums.merge(part)
-    return ended(policy, state, sums)
+    # Exact sums are the same whoever adds up which part of them; counts are added up in order.
+    for own, part in over(summed, _chunks_of(reader, now, news)):
+        sums.merge(own)
+        counted += part
+    return ended(policy, state, sums), counted
 
 
 def _sums(now: Situation, state: Any) -> GroupSums | None:
@@ -187,8 +212,9 @@ class _Rows:
     ) -> "_Rows":
         """Read the units at these rows of a chunk, leaving out what teaches nothing."""
         decided = unpack(chunk.decided, ["action", "group"])
+        every: slice | Integers = slice(None) if len(rows) == chunk.count else rows
         among_all, groups = (
-            decided[name].to_numpy()[rows].astype(np.int64) for name in ("action", "group")
+            decided[name].to_numpy()[every].astype(np.int64) for name in ("action", "group")
         )
         encoder, active = now.encoder(), np.array(now.active)
         local = np.full(len(now.actions), -1)
@@ -228,13 +254,13 @@ class _Rows:
                 rows = every[np.arange(len(every)), self.among_all[part]]
             yield part, rows
 
-    def summands(self, now: Situation) -> Iterator[tuple[slice, Vectors]]:
-        """Yield the same as exact sums take them."""
+    def summands(self, now: Situation, room: Room) -> Iterator[tuple[slice, Vectors]]:
+        """Yield the same as exact sums take them; each is gone when the next one is asked for."""
         encoder = now.encoder()
         if encoder.actions:
             yield from ((part, Vectors.of(rows)) for part, rows in self.pieces(now))
         else:
-            yield slice(None), vectors(encoder, self.given)
+            yield slice(None), vectors(encoder, self.given, room)
 
 
 def _learned(
@@ -251,7 +277,7 @@ def _learned(
     rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
     rewards = rows.learned(now, here.values)
     if sums is not None:
-        for part, taken in rows.summands(now):
+        for part, taken in rows.summands(now, sums.room):
             sums.add(taken, rows.actions[part], rows.groups[part], rewards[part])
         return state
     for part, own in rows.pieces(now):
@@ -278,7 +304,7 @@ def _corrected(
         rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
     )
     if sums is not None:
-        for part, taken in rows.summands(now):
+        for part, taken in rows.summands(now, sums.room):
             # The units' own sums cancel.
             sums.add(taken, rows.actions[part], rows.groups[part], before[part], times=-1)
             sums.add(taken, rows.actions[part], rows.groups[part], after[part])

@@ -38,20 +38,35 @@ class Ledger:
     parts: Floats
 
     @classmethod
-    def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0) -> "Ledger":
-        """Gather the rows of recorded chunks that count, with this many parts of each."""
-        none = np.zeros(0, dtype=np.int64)
-        empty = cls(none, none, np.zeros(0), none, np.zeros((0, parts)))
-        pieces = [empty, *over(lambda chunk: cls._of_chunk(chunk, parts), chunks)]
-        names = (field.name for field in fields(cls))
-        return cls(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+    def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0, room: int = 0) -> "Ledger":
+        """Gather the rows of recorded chunks that count, with this many parts of each.
+
+        Where their number is known, or a larger one, `room` for them is made at once: otherwise
+        they are copied whenever there are twice as many as before.
+        """
+        names = [*CELLS, *map(part_name, range(parts))]
+        made, count = cls._empty(room, parts), 0
+        for event, rows in over(lambda chunk: (chunk.event, counted(chunk, names)), chunks):
+            after = count + rows.num_rows
+            if after > len(made):
+                larger = cls._empty(2 * after, parts)
+                larger._put(slice(0, count), made.take(slice(0, count)))
+                made = larger
+            numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
+            some = cls(numbers, versions, values, np.array(event), parts_of(rows, parts))
+            made._put(slice(count, after), some)
+            count = after
+        return made.take(slice(0, count))
 
     @classmethod
-    def _of_chunk(cls, chunk: OutcomeChunk, parts: int) -> "Ledger":
-        rows = counted(chunk, [*CELLS, *map(part_name, range(parts))])
-        numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
-        events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-        return cls(numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
+    def _empty(cls, room: int, parts: int) -> "Ledger":
+        """Return room for rows; what is not filled in takes no memory."""
+        numbers, versions, events = (np.empty(room, dtype=np.int64) for _ in range(3))
+        return cls(numbers, versions, np.empty(room), events, np.empty((room, parts)))
+
+    def _put(self, place: slice, rows: "Ledger") -> None:
+        for field in fields(self):
+            getattr(self, field.name)[place] = getattr(rows, field.name)
 
     @property
     def absent(self) -> Bools:

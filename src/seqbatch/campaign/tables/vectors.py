@@ -1,30 +1,54 @@
 """Vectors of units as sums take them: numbers apart from categories, which need no products."""
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.categorical import CategoricalFeature
+from seqbatch.core.arrays import Floats
 from seqbatch.core.fixed_point import Vectors
 
 
-def vectors(encoder: Encoder, given: pa.Table) -> Vectors:
-    """Return the unit's own part of the vectors, the same as by :meth:`Encoder.encode`."""
+class Room(threading.local):
+    """Memory that every thread uses again: to get it anew takes longer than to fill it."""
+
+    _kept: Floats = np.empty(0)
+
+    def floats(self, rows: int, count: int) -> Floats:
+        """Return an array of any numbers, which is that of the thread's last call."""
+        if self._kept.size < rows * count:
+            self._kept = np.empty(rows * count)
+        return self._kept[: rows * count].reshape(rows, count)
+
+
+def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
+    """Return the unit's own part of the vectors, the same as by :meth:`Encoder.encode`.
+
+    Its numbers lie in the room, until the same thread makes others there.
+    """
     if encoder.features.interactions:
         return Vectors.of(encoder.encode(given))
     places, parts, count = encoder.places(), encoder.parts, given.num_rows
+    marked = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, CategoricalFeature) and part.known
+    }
+    intercept = int(encoder.features.intercept)
+    marks = np.zeros((intercept + len(marked), count), dtype=np.int64)
+    for row, (name, part) in enumerate(marked.items(), start=intercept):
+        np.add(part.places(given.column(name)), places[name].start, out=marks[row])
     numbers = {
         name: part for name, part in parts.items() if not isinstance(part, CategoricalFeature)
     }
     columns = [column for name in numbers for column in range(*places[name].indices(encoder.dim))]
-    rows = np.zeros((len(columns), count))
-    row = 0
-    for name, part in numbers.items():
-        width = places[name].stop - places[name].start
-        part.encode(given.column(name), rows[row : row + width].T)
-        row += width
-    marks = [np.zeros((int(encoder.features.intercept), count), dtype=np.int64)]
-    for name, part in parts.items():
-        if isinstance(part, CategoricalFeature) and part.known:
-            marks.append(places[name].start + part.places(given.column(name))[None])
-    return Vectors(rows, np.array(columns, dtype=np.int64), np.concatenate(marks))
+    rows = room.floats(len(columns), count)
+    first = 0
+    for name, feature in numbers.items():
+        own = rows[first : first + places[name].stop - places[name].start]
+        own[:] = 0.0
+        feature.encode(given.column(name), own.T)
+        first += len(own)
+    return Vectors(rows, np.array(columns, dtype=np.int64), marks)
