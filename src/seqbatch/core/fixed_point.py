@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
-from seqbatch.core.marks import add_all_counts, joined
+from seqbatch.core.marks import add_counts, joined
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
@@ -187,8 +187,8 @@ class ExactSums:
         if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:
             raise problem
         for part, start in zip(parts, starts[:-1], strict=True):
-            part.add_sums(table[:, :, start : start + part.size], columns, more.low)
-        add_all_counts(parts, cells, more.low)
+            part.spread(table[:, :, start : start + part.size], columns, more.low)
+        add_counts(parts, cells, more.low)
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
 
     def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:

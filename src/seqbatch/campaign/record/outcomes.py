@@ -61,8 +61,9 @@ class Ledger:
     @classmethod
     def _empty(cls, room: int, parts: int) -> "Ledger":
         """Return room for rows; what is not filled in takes no memory."""
-        numbers, versions, events = (np.empty(room, dtype=np.int64) for _ in range(3))
-        return cls(numbers, versions, np.empty(room), events, np.empty((room, parts)))
+        versions, events = np.empty((2, room), dtype=np.int32)
+        numbers, values = np.empty(room, dtype=np.int64), np.empty(room)
+        return cls(numbers, versions, values, events, np.empty((room, parts)))
 
     def _put(self, place: slice, rows: "Ledger") -> None:
         for field in fields(self):

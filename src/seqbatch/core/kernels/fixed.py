@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.marks import sum_by_code
 
 #: Rows that are worked on at once: their whole numbers stay in the memory next to the processor.
 BLOCK = 2048
@@ -72,33 +73,6 @@ def multiply(
                 upper += product >> CUT
             low[columns[one], columns[two]] += lower
             high[columns[one], columns[two]] += upper
-
-
-@njit(**OPTIONS)
-def join_marks(marks: AnyArray, firsts: Integers, sizes: Integers, codes: Integers) -> None:
-    """Return one code for all marks of each unit: the place in a table with an axis for each."""
-    codes[:] = 0
-    for one in range(len(marks)):
-        for row in range(len(codes)):
-            codes[row] = codes[row] * sizes[one] + marks[one, row] - firsts[one]
-
-
-@njit(**OPTIONS)
-def sum_by_code(made: Integers, begin: int, end: int, codes: Integers, table: Integers) -> None:
-    """Add up the numbers of some rows by the rows' codes.
-
-    Two columns at a time: the processor need not wait for the one sum to add to the other.
-    """
-    for one in range(0, len(made), 2):
-        # The last of an odd number of columns comes twice, and is added once.
-        two = min(one + 1, len(made) - 1)
-        both = two > one
-        first, second, left, right = table[one], table[two], made[one], made[two]
-        for place in range(begin, end):
-            code = codes[place]
-            first[code] += left[place]
-            if both:
-                second[code] += right[place]
 
 
 @njit(**OPTIONS)
