@@ -79,7 +79,7 @@ def test_marked_columns_are_those_of_whole_vectors(seed, count, numbers, cells):
     whole[columns] = False
     scale = Scale.of(np.where(whole, 1.0, 2.0 - 2**-40), 5.0, whole=whole)
     zero, mine = ExactSums.zero(cells, scale), random.integers(-1, cells, count)
-    apart = Vectors(np.ascontiguousarray(rows.T), columns, marks)
+    apart = Vectors(lambda some: np.ascontiguousarray(rows[some].T), columns, marks)
     made = zero.added(apart, rewards, mine)
     assert same(made, zero.added(Vectors.of(wide), rewards, mine))
     every = scale.rounded(wide, rewards).astype(object)

@@ -41,15 +41,46 @@ class JoinedMarks:
         places = np.indices(sizes).reshape(len(sizes), -1)
         return cls(places + np.array(firsts)[:, None], codes)
 
-    def spread(self, table: Integers, columns: Integers, sums: Integers) -> None:
-        """Add sums of numbers by code, shape (cells, numbers, codes), to those by column."""
-        spread_sums(table, self.columns, columns, sums)
+
+@dataclass(frozen=True)
+class MarkSums:
+    """Sums that columns of 0 and 1 have a part in, by the codes of rows that are joined."""
+
+    parts: list[JoinedMarks]
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, of all parts together."""
+        return sum(part.size for part in self.parts)
+
+    def codes(self, some: slice) -> Integers:
+        """Return the codes of some units, one part after another, shape (parts, units)."""
+        made, start = np.empty((len(self.parts), some.stop - some.start), dtype=np.int64), 0
+        for own, part in zip(made, self.parts, strict=True):
+            np.add(part.codes[some], start, out=own)
+            start += part.size
+        return made
+
+    def add_sums(self, table: Integers, columns: Integers, sums: Integers) -> None:
+        """Add sums of numbers by code, shape (cells, numbers, codes), to those of two columns."""
+        start = 0
+        for part in self.parts:
+            own = table[:, :, start : start + part.size]
+            spread_sums(own, part.columns, columns, sums)
+            start += part.size
+
+    def add_counts(self, cells: Integers, sums: Integers) -> None:
+        """Add how many units of each cell have both of two columns, each pair once."""
+        for part in self.parts:
+            count_codes(cells, part.codes, part.columns, sums)
+        for one, two in combinations(self.parts, 2):
+            count_pairs(cells, one.codes, two.codes, one.columns, two.columns, sums)
 
 
-def joined(marks: Integers, cells: int) -> list[JoinedMarks]:
+def joined(marks: Integers, cells: int) -> MarkSums:
     """Join rows of marks, one after another, as long as there is room for their codes."""
     if not marks.size:
-        return []
+        return MarkSums([])
     firsts = marks.min(axis=1).tolist()
     sizes = (marks.max(axis=1) - firsts + 1).tolist()
     made, begin = [], 0
@@ -58,12 +89,4 @@ def joined(marks: Integers, cells: int) -> list[JoinedMarks]:
             some = slice(begin, end)
             made.append(JoinedMarks.of(marks[some], firsts[some], sizes[some]))
             begin = end
-    return made
-
-
-def add_counts(parts: list[JoinedMarks], cells: Integers, sums: Integers) -> None:
-    """Add how many units of each cell have both of two columns, each pair once."""
-    for part in parts:
-        count_codes(cells, part.codes, part.columns, sums)
-    for one, two in combinations(parts, 2):
-        count_pairs(cells, one.codes, two.codes, one.columns, two.columns, sums)
+    return MarkSums(made)

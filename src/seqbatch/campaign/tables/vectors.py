@@ -26,7 +26,7 @@ class Room(threading.local):
 def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
     """Return the unit's own part of the vectors, the same as by :meth:`Encoder.encode`.
 
-    Its numbers lie in the room, until the same thread makes others there.
+    Numbers lie in the room, until the same thread makes others there.
     """
     if encoder.features.interactions:
         return Vectors.of(encoder.encode(given))
@@ -44,11 +44,15 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
         name: part for name, part in parts.items() if not isinstance(part, CategoricalFeature)
     }
     columns = [column for name in numbers for column in range(*places[name].indices(encoder.dim))]
-    rows = room.floats(len(columns), count)
-    first = 0
-    for name, feature in numbers.items():
-        own = rows[first : first + places[name].stop - places[name].start]
-        own[:] = 0.0
-        feature.encode(given.column(name), own.T)
-        first += len(own)
-    return Vectors(rows, np.array(columns, dtype=np.int64), marks)
+    writers = [(len(part.names), part.writer(given.column(name))) for name, part in numbers.items()]
+
+    def some_numbers(some: slice) -> Floats:
+        rows, first = room.floats(len(columns), some.stop - some.start), 0
+        for width, write in writers:
+            own = rows[first : first + width]
+            own[:] = 0.0
+            write(some, own.T)
+            first += width
+        return rows
+
+    return Vectors(some_numbers, np.array(columns, dtype=np.int64), marks)

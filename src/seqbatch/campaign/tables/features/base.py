@@ -1,6 +1,7 @@
 """What every kind of feature can do."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,6 +41,13 @@ class Feature(ABC):
     @abstractmethod
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which is all 0."""
+
+    def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
+        """Return what writes the model's columns of some rows into an array that is all 0.
+
+        Rows are named by where they begin and end.
+        """
+        return lambda some, out: self.encode(kept.slice(some.start, some.stop - some.start), out)
 
     @abstractmethod
     def possible(self, rng: np.random.Generator, count: int) -> Floats:

@@ -1,6 +1,8 @@
 """Numbers: read, bounded, filled where they are missing, scaled."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +41,7 @@ class ScaledNumber:
         own = (self.name,)
         return (*own, f"{self.name} {MISSING_LEVEL}") if self.rules.indicates else own
 
-    @property
+    @cached_property
     def frozen(self) -> FrozenNumber | None:
         """How the number is treated; None as long as something about it is open."""
         scaling = scaling_of(self.rules)
@@ -135,6 +137,11 @@ class NumericFeature(Feature):
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which is all 0."""
         self.number.encode(self.values(kept), out)
+
+    def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
+        """Return what writes the model's columns of some rows; see :meth:`Feature.writer`."""
+        number, values = self.number, self.values(kept)
+        return lambda some, out: number.encode(values[some], out)
 
     def sizes(self, kept: Any) -> Floats:
         """Return how large the number of each row is to the model."""
