@@ -257,6 +257,6 @@ def products_of(whole: Integers) -> NDArray[np.object_]:
     """
     numbers = whole.astype(np.float64)
     rows, last = Vectors.of(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
-    zero = ExactSums.zero(1, Scale((0,) * len(rows.numbers), 0))
+    zero = ExactSums.zero(1, Scale((0,) * len(rows.columns), 0))
     sums = zero.added(rows, last, np.zeros(len(whole), dtype=np.int64))
     return np.asarray(sums.products[0], dtype=object)

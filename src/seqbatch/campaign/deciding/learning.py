@@ -127,9 +127,7 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     return ended(policy, state, None)
 
 
-def closed_and_counted(
-    now: Situation, state: Any, reader: Reader, news: News
-) -> tuple[Any, Tally]:
+def closed_and_counted(now: Situation, state: Any, reader: Reader, news: News) -> tuple[Any, Tally]:
     """Return what :func:`closed` does, and the open wave counted: its rows are read once.
 
     Twice where outcomes are learned one after another, while counting is done by all threads.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.tables.ahead import over
-from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
@@ -32,9 +32,9 @@ class Ledger:
     """
 
     numbers: Integers
-    versions: Integers
+    versions: AnyArray
     values: Floats
-    events: Integers
+    events: AnyArray
     parts: Floats
 
     @classmethod
@@ -60,7 +60,11 @@ class Ledger:
 
     @classmethod
     def _empty(cls, room: int, parts: int) -> "Ledger":
-        """Return room for rows; what is not filled in takes no memory."""
+        """Return room for rows; what is not filled in takes no memory.
+
+        Versions and events have half the bits of other whole numbers, and the less memory there is
+        to get, the sooner it is there.
+        """
         versions, events = np.empty((2, room), dtype=np.int32)
         numbers, values = np.empty(room, dtype=np.int64), np.empty(room)
         return cls(numbers, versions, values, events, np.empty((room, parts)))
