@@ -49,9 +49,7 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
     def some_numbers(some: slice) -> Floats:
         rows, first = room.floats(len(columns), some.stop - some.start), 0
         for width, write in writers:
-            own = rows[first : first + width]
-            own[:] = 0.0
-            write(some, own.T)
+            write(some, rows[first : first + width].T)
             first += width
         return rows
 

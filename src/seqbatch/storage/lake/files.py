@@ -54,7 +54,8 @@ class FileRows(RowsElsewhere):
 
         All columns, or those of these names that there are.
         """
-        file = pa.parquet.ParquetFile(pa.BufferReader(self._content()))
+        # What is in memory need not be fetched ahead.
+        file = pa.parquet.ParquetFile(pa.BufferReader(self._content()), pre_buffer=False)
         every = file.schema_arrow.names
         own = every[:-1] if self.kind in (UNITS, DECISIONS) else every
         wanted = own if columns is None else [name for name in own if name in columns]
@@ -88,10 +89,10 @@ class FileRows(RowsElsewhere):
         """A hash of the rows, wherever they lie."""
         return str(json.loads(self)["sha256"]).encode()
 
-    def _content(self) -> bytes:
+    def _content(self) -> pa.Buffer:
         said = json.loads(self)
         try:
-            content = self.path.read_bytes()
+            content = _read(self.path)
         except FileNotFoundError:
             raise StoreError(f"file {self.name}: is missing. {DAMAGED}") from None
         except OSError as error:
@@ -230,6 +231,13 @@ def _parquet(rows: pa.Table) -> memoryview:
         use_dictionary=categories or False, write_statistics=False,
     )  # fmt: skip
     return memoryview(sink.getvalue())
+
+
+def _read(path: Path) -> pa.Buffer:
+    """Return the bytes of a file, in memory that Arrow uses again for the next one."""
+    with path.open("rb", buffering=0) as file:
+        content = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
+        return content.slice(0, file.readinto(content))
 
 
 @contextmanager

@@ -43,11 +43,16 @@ class Feature(ABC):
         """Write the model's columns into `out`, which is all 0."""
 
     def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
-        """Return what writes the model's columns of some rows into an array that is all 0.
+        """Return what writes the model's columns of some rows into an array.
 
-        Rows are named by where they begin and end.
+        Rows are named by where they begin and end, and the array may hold any numbers before.
         """
-        return lambda some, out: self.encode(kept.slice(some.start, some.stop - some.start), out)
+
+        def write(some: slice, out: Floats) -> None:
+            out[:] = 0.0
+            self.encode(kept.slice(some.start, some.stop - some.start), out)
+
+        return write
 
     @abstractmethod
     def possible(self, rng: np.random.Generator, count: int) -> Floats:

@@ -141,6 +141,8 @@ class NumericFeature(Feature):
     def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
         """Return what writes the model's columns of some rows; see :meth:`Feature.writer`."""
         number, values = self.number, self.values(kept)
+        if len(number.names) > 1 or number.frozen is None or not number.frozen.sd > 0:
+            return super().writer(kept)
         return lambda some, out: number.encode(values[some], out)
 
     def sizes(self, kept: Any) -> Floats:
