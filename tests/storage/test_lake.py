@@ -375,6 +375,16 @@ def test_columns_say_whether_something_is_missing():
     assert kept.to_pydict() == table.to_pydict()
 
 
+def test_numbers_that_do_not_get_smaller_are_not_compressed():
+    random = np.random.default_rng(0)
+    measured, counted = random.standard_normal(5_000), random.integers(0, 90, 5_000) * 1.0
+    table = pa.table({"id": [f"{n:06d}" for n in range(5_000)], "x": measured, "age": counted})
+    file = pa.parquet.ParquetFile(pa.BufferReader(_parquet(table)))
+    group = file.metadata.row_group(0)
+    assert [group.column(place).compression for place in range(3)] == ["LZ4", "UNCOMPRESSED", "LZ4"]
+    assert file.read().to_pydict() == table.to_pydict()
+
+
 @pytest.fixture
 def threads(monkeypatch):
     """Set how many threads work, on small pieces."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
-from seqbatch.campaign.deciding.learning import News, closed_and_counted, still_used
+from seqbatch.campaign.deciding.learning import closed_and_counted, still_used
 from seqbatch.campaign.deciding.learning_notes import aliasing, notes
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.news import News
 from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated, unlooked

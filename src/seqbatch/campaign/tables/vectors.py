@@ -37,7 +37,8 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
         if isinstance(part, CategoricalFeature) and part.known
     }
     intercept = int(encoder.features.intercept)
-    marks = np.zeros((intercept + len(marked), count), dtype=np.int64)
+    marks = np.empty((intercept + len(marked), count), dtype=np.int64)
+    marks[:intercept] = 0
     for row, (name, part) in enumerate(marked.items(), start=intercept):
         np.add(part.places(given.column(name)), places[name].start, out=marks[row])
     numbers = {

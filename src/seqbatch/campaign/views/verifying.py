@@ -23,7 +23,8 @@ from seqbatch.campaign.deciding.absence import absentees
 from seqbatch.campaign.deciding.balanced import Together
 from seqbatch.campaign.deciding.decisions import decide
 from seqbatch.campaign.deciding.draws import draws, lots
-from seqbatch.campaign.deciding.learning import News, closed, relearned
+from seqbatch.campaign.deciding.learning import closed, relearned
+from seqbatch.campaign.deciding.news import News
 from seqbatch.campaign.design.masking import Key
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_state
 from seqbatch.campaign.record.events import hash_of, rows_hash
