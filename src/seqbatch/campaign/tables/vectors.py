@@ -40,7 +40,7 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
     marks = np.empty((intercept + len(marked), count), dtype=np.int64)
     marks[:intercept] = 0
     for row, (name, part) in enumerate(marked.items(), start=intercept):
-        np.add(part.places(given.column(name)), places[name].start, out=marks[row])
+        part.write_places(given.column(name), places[name].start, marks[row])
     numbers = {
         name: part for name, part in parts.items() if not isinstance(part, CategoricalFeature)
     }

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 
@@ -20,6 +20,13 @@ def scale(
             value = value if value > low else low
             value = value if value < high else high
         out[row] = (value - mean) / sd
+
+
+@njit(boundscheck=True, **OPTIONS)
+def look_up(table: Integers, places: AnyArray, out: Integers) -> None:
+    """Put what a table says of each row's place; a place that is not there raises IndexError."""
+    for row in range(len(places)):
+        out[row] = table[places[row]]
 
 
 @njit(boundscheck=True, **OPTIONS)
