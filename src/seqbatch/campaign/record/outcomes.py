@@ -25,7 +25,7 @@ CELLS = ("number", "version", "value")
 
 @dataclass(frozen=True)
 class Ledger:
-    """Outcomes in the order of their events: unit number, version, value, event, and parts.
+    """Outcomes in the order of their events: unit number, version, value, and parts.
 
     The parts, shape (n, parts), are the other numbers recorded with a value: the terms of a sum,
     and metrics. They are read where they are asked for.
@@ -34,7 +34,6 @@ class Ledger:
     numbers: Integers
     versions: AnyArray
     values: Floats
-    events: AnyArray
     parts: Floats
 
     @classmethod
@@ -46,14 +45,14 @@ class Ledger:
         """
         names = [*CELLS, *map(part_name, range(parts))]
         made, count = cls._empty(room, parts), 0
-        for event, rows in over(lambda chunk: (chunk.event, counted(chunk, names)), chunks):
+        for rows in over(lambda chunk: counted(chunk, names), chunks):
             after = count + rows.num_rows
             if after > len(made):
                 larger = cls._empty(2 * after, parts)
                 larger._put(slice(0, count), made.take(slice(0, count)))
                 made = larger
             numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
-            some = cls(numbers, versions, values, np.array(event), parts_of(rows, parts))
+            some = cls(numbers, versions, values, parts_of(rows, parts))
             made._put(slice(count, after), some)
             count = after
         return made.take(slice(0, count))
@@ -62,12 +61,11 @@ class Ledger:
     def _empty(cls, room: int, parts: int) -> "Ledger":
         """Return room for rows; what is not filled in takes no memory.
 
-        Versions and events have half the bits of other whole numbers, and the less memory there is
-        to get, the sooner it is there.
+        Versions have half the bits of numbers: the less memory there is to get, the sooner it is
+        there.
         """
-        versions, events = np.empty((2, room), dtype=np.int32)
-        numbers, values = np.empty(room, dtype=np.int64), np.empty(room)
-        return cls(numbers, versions, values, events, np.empty((room, parts)))
+        numbers, versions = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        return cls(numbers, versions, np.empty(room), np.empty((room, parts)))
 
     def _put(self, place: slice, rows: "Ledger") -> None:
         for field in fields(self):
@@ -87,7 +85,6 @@ class Ledger:
             np.concatenate([self.numbers, other.numbers]),
             np.concatenate([self.versions, other.versions]),
             np.concatenate([self.values, other.values]),
-            np.concatenate([self.events, other.events]),
             np.concatenate([self.parts, other.parts]),
         )
         return both.take(np.argsort(both.numbers, kind="stable"))
@@ -129,7 +126,6 @@ class Ledger:
             self.numbers[rows],
             self.versions[rows],
             self.values[rows],
-            self.events[rows],
             self.parts[rows],
         )
 

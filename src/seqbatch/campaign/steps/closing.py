@@ -266,7 +266,7 @@ class Closing:
         before = unpack_state(record.content, now)
         late, unused = self._late(news.fresh, before)
         absent = self._keep_absent(gone)
-        everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
+        everyone = news.counting(gone.ledger(news.fresh.parts.shape[1]))
         state, counted = closed_and_counted(learner, before, change, everyone)
         told = told | self._counted(counted, news, gone)
         stopping, kept = look(change, learner, change.events(), record)

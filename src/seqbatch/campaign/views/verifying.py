@@ -517,7 +517,7 @@ class _Verifying:
         if gone.waiting != after.waiting:
             problem = f"the times of events give {gone.waiting}, not {after.waiting}"
             self._find(event.sequence, "waiting assignments", problem)
-        news = news.counting(gone.ledger(event.sequence, parts=0))
+        news = news.counting(gone.ledger(parts=0))
         state = closed(learner, unpack_state(before.content, now), self._reader, news)
         if problem := wrong_proposal(learner, state, event):
             self._find(event.sequence, "proposal", problem)

@@ -61,17 +61,21 @@ def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: In
 def multiply(
     made: Integers, begin: int, end: int, columns: Integers, low: Integers, high: Integers
 ) -> None:
-    """Add up the products of every two numbers of some rows, each pair once."""
+    """Add up the products of every two numbers of some rows, each pair once.
+
+    The lower bits are what is left of all without the upper ones: where the sum of all is too large
+    for 64 bits, what is cut off of both is the same.
+    """
     for one in range(len(made)):
         left = made[one, begin:end]
         for two in range(one, len(made)):
             right = made[two, begin:end]
-            lower, upper = 0, 0
+            whole_sum, upper = 0, 0
             for row in range(end - begin):
                 product = left[row] * right[row]
-                lower += product & LOWER
+                whole_sum += product
                 upper += product >> CUT
-            low[columns[one], columns[two]] += lower
+            low[columns[one], columns[two]] += whole_sum - (upper << CUT)
             high[columns[one], columns[two]] += upper
 
 
