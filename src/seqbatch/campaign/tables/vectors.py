@@ -1,14 +1,19 @@
 """Vectors of units as sums take them: numbers apart from categories, which need no products."""
 
 import threading
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.categorical import CategoricalFeature
+from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.core.arrays import Floats
 from seqbatch.core.fixed_point import Vectors
+from seqbatch.core.kernels.encoding import scale_columns
 
 
 class Room(threading.local):
@@ -41,17 +46,57 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
     marks[:intercept] = 0
     for row, (name, part) in enumerate(marked.items(), start=intercept):
         part.write_places(given.column(name), places[name].start, marks[row])
-    numbers = {
-        name: part for name, part in parts.items() if not isinstance(part, CategoricalFeature)
+    alone = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, NumericFeature) and part.number.scaling is not None
     }
-    columns = [column for name in numbers for column in range(*places[name].indices(encoder.dim))]
-    writers = [(len(part.names), part.writer(given.column(name))) for name, part in numbers.items()]
+    others = {
+        name: part
+        for name, part in parts.items()
+        if name not in alone and not isinstance(part, CategoricalFeature)
+    }
+    own = [range(*places[name].indices(encoder.dim)) for name in (*alone, *others)]
+    columns = np.array([column for each in own for column in each], dtype=np.int64)
+    numbers = _Numbers(
+        values=[part.values(given.column(name)) for name, part in alone.items()],
+        rules=np.array([part.number.scaling for part in alone.values()]).reshape(-1, 5),
+        others=[(len(part.names), part, given.column(name)) for name, part in others.items()],
+        room=room,
+    )
+    return Vectors(numbers.some, columns, marks)
 
-    def some_numbers(some: slice) -> Floats:
-        rows, first = room.floats(len(columns), some.stop - some.start), 0
-        for width, write in writers:
-            write(some, rows[first : first + width].T)
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The columns of the model that are numbers: those that are scaled alone, and then others.
+
+    Parameters
+    ----------
+    values, rules
+        Numbers that are scaled alone, one array a column, and what by.
+    others
+        How many columns each of the others has, and what they are made of.
+    room
+        Where they are put.
+    """
+
+    values: list[Floats]
+    rules: Floats
+    others: list[tuple[int, Feature, Any]]
+    room: Room
+
+    def some(self, some: slice) -> Floats:
+        """Return the numbers of units between two places."""
+        count, first = some.stop - some.start, len(self.values)
+        rows = self.room.floats(first + sum(width for width, *_ in self.others), count)
+        if first:
+            # All at once: threads that run Python by turns wait for each other at every call.
+            np.concatenate([each[some] for each in self.values], out=rows[:first].reshape(-1))
+            scale_columns(rows[:first], self.rules)
+        for width, part, kept in self.others:
+            own = rows[first : first + width]
+            own[:] = 0.0
+            part.encode(kept.slice(some.start, count), own.T)
             first += width
         return rows
-
-    return Vectors(some_numbers, np.array(columns, dtype=np.int64), marks)

@@ -1,7 +1,6 @@
 """What every kind of feature can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,18 +40,6 @@ class Feature(ABC):
     @abstractmethod
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which is all 0."""
-
-    def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
-        """Return what writes the model's columns of some rows into an array.
-
-        Rows are named by where they begin and end, and the array may hold any numbers before.
-        """
-
-        def write(some: slice, out: Floats) -> None:
-            out[:] = 0.0
-            self.encode(kept.slice(some.start, some.stop - some.start), out)
-
-        return write
 
     @abstractmethod
     def possible(self, rng: np.random.Generator, count: int) -> Floats:

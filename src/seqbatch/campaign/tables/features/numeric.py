@@ -1,6 +1,5 @@
 """Numbers: read, bounded, filled where they are missing, scaled."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -57,12 +56,16 @@ class ScaledNumber:
         if frozen is None:
             return
         if frozen.sd > 0:
-            low = -np.inf if frozen.low is None else float(frozen.low)
-            high = np.inf if frozen.high is None else float(frozen.high)
-            fill, mean, sd = float(frozen.fill), float(frozen.mean), float(frozen.sd)
-            scale(values, low, high, fill, mean, sd, out[:, 0])
+            scale(values, *_rules(frozen), out[:, 0])
         if frozen.indicator:
             out[:, 1] = np.isnan(values)
+
+    @property
+    def scaling(self) -> tuple[float, float, float, float, float] | None:
+        """What a number alone is scaled by; None where the model's columns are made otherwise."""
+        frozen = self.frozen
+        alone = len(self.names) == 1 and frozen is not None and frozen.sd > 0
+        return _rules(frozen) if alone and frozen is not None else None
 
     def sizes(self, values: Floats) -> Floats:
         """Return how large the number of each row is to the model."""
@@ -87,6 +90,13 @@ class ScaledNumber:
         if frozen.sd > 0:
             made[:, 0] = np.where(missing, made[:, 0], rng.normal(size=len(missing)))
         return made
+
+
+def _rules(frozen: FrozenNumber) -> tuple[float, float, float, float, float]:
+    """Return the bounds, what stands for a missing number, the mean and the spread."""
+    low = -np.inf if frozen.low is None else float(frozen.low)
+    high = np.inf if frozen.high is None else float(frozen.high)
+    return low, high, float(frozen.fill), float(frozen.mean), float(frozen.sd)
 
 
 @dataclass(frozen=True)
@@ -137,13 +147,6 @@ class NumericFeature(Feature):
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which is all 0."""
         self.number.encode(self.values(kept), out)
-
-    def writer(self, kept: Any) -> Callable[[slice, Floats], None]:
-        """Return what writes the model's columns of some rows; see :meth:`Feature.writer`."""
-        number, values = self.number, self.values(kept)
-        if len(number.names) > 1 or number.frozen is None or not number.frozen.sd > 0:
-            return super().writer(kept)
-        return lambda some, out: number.encode(values[some], out)
 
     def sizes(self, kept: Any) -> Floats:
         """Return how large the number of each row is to the model."""
