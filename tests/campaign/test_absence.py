@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.record.codec import pack_state, unpack_state
+from seqbatch.campaign.record.codec import pack, pack_state, unpack_state
+from seqbatch.campaign.record.outcomes import Ledger, absences
+from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.steps import closing
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
 from seqbatch.storage import open_store
@@ -281,3 +283,22 @@ def test_who_was_absent_is_found_out_again(store, monkeypatch):
 def test_rewards_that_cannot_be(store, reward, match):
     with pytest.raises(InvalidSpecError, match=match):
         Campaign.create({**SHOP, "reward": reward}, store=store)
+
+
+@pytest.mark.parametrize("room", [0, 20, 100])
+def test_outcomes_are_gathered_whatever_room_there_is(room):
+    sizes = [1, 5, 40, 3]
+    chunks = [
+        OutcomeChunk(
+            chunk=place,
+            event=place + 1,
+            count=size,
+            rows=pack(absences(sum(sizes[:place]) + np.arange(size), float(place))),
+            hash="",
+        )
+        for place, size in enumerate(sizes)
+    ]
+    made = Ledger.of(chunks, room=room)
+    assert made.numbers.tolist() == list(range(49))
+    assert made.values.tolist() == np.repeat(range(4), sizes).tolist()
+    assert made.absent.all()

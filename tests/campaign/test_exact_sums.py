@@ -66,6 +66,20 @@ def test_order_and_pieces_change_no_bit(tmp_path, policy):
             assert one.moment.tobytes() == two.moment.tobytes()
 
 
+def test_late_outcomes_are_learned_and_not_counted_as_the_waves_own(store):
+    campaign = created(store, **bounded())
+    first = outcomes(campaign.assign(units(300)).table)
+    campaign.record(first[:250])
+    campaign.close(force=True, reason="the rest comes late")
+    campaign.record(outcomes(campaign.assign(units(200, start=300)).table, seed=2))
+    campaign.record(first[250:])
+    closed = campaign.close()
+    assert closed.late == 50
+    assert sum(closed.assigned.values()) == sum(closed.observed.values()) == 200
+    assert sum(closed.expected.values()) == pytest.approx(200)
+    assert campaign.verify().sound
+
+
 def test_corrections_and_amendments_are_replayed(store):
     campaign = run(store, order=list(range(300)))
     table = campaign.assign(units(200, start=300)).table

@@ -1,13 +1,14 @@
 """Exact sums: the same bits in any order and any pieces, and what whole numbers say they are."""
 
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqbatch.core import Statistics
+from seqbatch.core import Statistics, fixed_point, marks
 from seqbatch.core.fixed_point import BITS, ExactSums, Scale, Vectors, power
 from seqbatch.errors import InvalidArgumentError
 
@@ -61,25 +62,38 @@ def test_sums_are_those_of_fractions(seed, count):
             assert Fraction(made.products[0, i, j], 2 ** (powers[i] + powers[j])) == sum(terms)
 
 
-@settings(max_examples=40)
-@given(st.integers(0, 2**32), st.integers(0, 3000), st.integers(0, 2), st.integers(1, 5))
-def test_marked_columns_are_those_of_whole_vectors(seed, count, numbers, cells):
+@pytest.mark.parametrize(("room", "piece"), [(marks.ROOM, fixed_point.PIECE), (1, 700), (60, 700)])
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.integers(0, 3000), st.integers(0, 3), st.integers(1, 5))
+def test_marked_columns_are_those_of_whole_vectors(room, piece, seed, count, numbers, cells):
+    """Whether all rows of marks, some or none are taken together, and in any pieces."""
+    with patch.object(marks, "ROOM", room), patch.object(fixed_point, "PIECE", piece):
+        compare_with_whole_vectors(seed, count, numbers, cells)
+
+
+def compare_with_whole_vectors(seed, count, numbers, cells):
     random = np.random.default_rng(seed)
-    # Two categories around the numbers, of which the extreme ones are as large as may be.
+    # Categories around the numbers, of which the extreme ones are as large as may be.
     columns = np.arange(3, 3 + numbers)
-    marks = np.stack([random.integers(0, 3, count), 3 + numbers + random.integers(0, 4, count)])
+    rest = [(3, 4), (7, 2), (9, 5)]
+    marked = np.stack(
+        [
+            random.integers(0, 3, count),
+            *(first + numbers + random.integers(0, size, count) for first, size in rest),
+        ]
+    )
     rows, rewards = rows_of(random, count, numbers, 1.0)
     rows[random.random(rows.shape) < 0.3] = 2.0 - 2**-40
     rewards[random.random(count) < 0.3] = -5.0
-    wide = np.zeros((count, 7 + numbers))
+    wide = np.zeros((count, 14 + numbers))
     wide[:, columns] = rows
-    for mark in marks:
+    for mark in marked:
         wide[np.arange(count), mark] = 1.0
-    whole = np.ones(7 + numbers, dtype=bool)
+    whole = np.ones(14 + numbers, dtype=bool)
     whole[columns] = False
     scale = Scale.of(np.where(whole, 1.0, 2.0 - 2**-40), 5.0, whole=whole)
     zero, mine = ExactSums.zero(cells, scale), random.integers(-1, cells, count)
-    apart = Vectors(np.ascontiguousarray(rows.T), columns, marks)
+    apart = Vectors(lambda some: np.ascontiguousarray(rows[some].T), columns, marked)
     made = zero.added(apart, rewards, mine)
     assert same(made, zero.added(Vectors.of(wide), rewards, mine))
     every = scale.rounded(wide, rewards).astype(object)

@@ -17,7 +17,7 @@ from seqbatch.campaign.tables.ahead import ahead
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.lake import stores
-from seqbatch.storage.lake.files import _parquet
+from seqbatch.storage.lake.files import FileRows, _parquet
 from seqbatch.storage.lake.ids import Ids
 from tests.campaign.instances import created, outcomes, run_wave, units
 
@@ -353,6 +353,36 @@ def test_ids_are_found_by_the_million():
     assert not ids.add(ids.hashes(["new", "newer", "new"]), np.array([1, 2, 3]))
     assert ids.numbers(["new", "newer", texts[5]]).tolist() == [-1, -1, known[texts[5]]]
     assert len(ids) == before
+
+
+def test_a_close_reads_each_file_once(tmp_path, monkeypatch):
+    store = open_store(f"lake:{tmp_path / 'lake'}")
+    campaign = created(store, grid={"sizes": [60, 50, 10]}, features={"numeric": {"age": "learn"}})
+    assert campaign.situation().spec.sums == "exact"
+    run_wave(campaign, 1, start=0, count=60)
+    campaign.record(outcomes(campaign.assign(units(50, start=60)).table))
+    read, content = [], FileRows._content
+    monkeypatch.setattr(FileRows, "_content", lambda rows: read.append(rows.kind) or content(rows))
+    campaign.close()
+    assert sorted(read) == ["decisions", "outcomes", "units"]
+    store.close()
+
+
+def test_columns_say_whether_something_is_missing():
+    table = pa.table({"age": [1.5, None], "spend": [2.5, 3.5]})
+    kept = pa.parquet.read_table(pa.BufferReader(_parquet(table)))
+    assert [field.nullable for field in kept.schema] == [True, False]
+    assert kept.to_pydict() == table.to_pydict()
+
+
+def test_numbers_that_do_not_get_smaller_are_not_compressed():
+    random = np.random.default_rng(0)
+    measured, counted = random.standard_normal(5_000), random.integers(0, 90, 5_000) * 1.0
+    table = pa.table({"id": [f"{n:06d}" for n in range(5_000)], "x": measured, "age": counted})
+    file = pa.parquet.ParquetFile(pa.BufferReader(_parquet(table)))
+    group = file.metadata.row_group(0)
+    assert [group.column(place).compression for place in range(3)] == ["LZ4", "UNCOMPRESSED", "LZ4"]
+    assert file.read().to_pydict() == table.to_pydict()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ as well: a sum of a billion such products fits into 128 bits.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
+from seqbatch.core.marks import joined
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
 #: Rounded numbers are at most 2^BITS in size, and products of two at most 2^62.
 BITS = 31
 LARGEST = 2.0**BITS
+#: Units whose numbers are made and added up at once, before others take their place in the caches.
+PIECE = 8192
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,14 @@ class Vectors:
     Parameters
     ----------
     numbers, columns
-        Columns of the model one after another, shape (numbers, n), and which of them these are.
+        Returns the numbers of some units, shape (numbers, units), one column of the model after
+        another; and which of the model's columns these are.
     marks
         Columns that are 1, one for each unit in every row, shape (marks, n). Rows must have no
         column in common. Columns that are neither here nor there are 0.
     """
 
-    numbers: Floats
+    numbers: Callable[[slice], Floats]
     columns: Integers
     marks: Integers
 
@@ -109,7 +113,10 @@ class Vectors:
         """Return vectors that may hold any numbers, one row a unit."""
         count, dim = rows.shape
         marks = np.zeros((0, count), dtype=np.int64)
-        return cls(np.ascontiguousarray(rows.T), np.arange(dim), marks)
+        return cls(lambda some: np.ascontiguousarray(rows[some].T), np.arange(dim), marks)
+
+    def __len__(self) -> int:
+        return int(self.marks.shape[1])
 
 
 @dataclass(frozen=True)
@@ -172,21 +179,25 @@ class ExactSums:
         """
         self._require_alike(vectors, rewards, cells)
         columns = np.append(vectors.columns, len(self.scale.columns))
-        powers = self.scale.powers[columns]
         more = ExactSums.zero(len(self.count), self.scale)
-        beside = np.zeros((*more.low.shape[:2], len(columns)), dtype=np.int64)
-        fits = add_products(
-            vectors.numbers, rewards, vectors.marks, cells, np.ldexp(1.0, powers), columns,
-            LARGEST, more.low, more.high, beside, more.count,
-        )  # fmt: skip
+        factors, fits = np.ldexp(1.0, self.scale.powers[columns]), True
+        marks = joined(vectors.marks, len(self.count))
+        table = np.zeros((len(self.count), len(columns), marks.size), dtype=np.int64)
+        for start in range(0, len(cells), PIECE):
+            some = slice(start, min(start + PIECE, len(cells)))
+            fits &= add_products(
+                vectors.numbers(some), rewards[some], marks.codes(some), cells[some], factors,
+                columns, LARGEST, more.low, more.high, table, more.count,
+            )  # fmt: skip
         if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:
             raise problem
-        more.low[:, :, columns] += beside
+        marks.add_sums(table, columns, more.low)
+        marks.add_counts(cells, more.low)
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
 
     def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
         """Refuse what does not go together: compiled code takes arrays at their word."""
-        units = {vectors.numbers.shape[1], vectors.marks.shape[1], len(rewards), len(cells)}
+        units = {len(vectors), len(rewards), len(cells)}
         if len(units) > 1:
             rule = "vectors, rewards and cells of the same units"
             raise InvalidArgumentError("cells", rule, f"{sorted(units)} of them")
@@ -200,7 +211,7 @@ class ExactSums:
     ) -> InvalidArgumentError | None:
         """Return what to say of units, but for skipped ones, with too large a number."""
         columns = np.append(vectors.columns, len(self.scale.columns)).tolist()
-        pairs = zip(columns, [*vectors.numbers, rewards], strict=True)
+        pairs = zip(columns, [*vectors.numbers(slice(0, len(cells))), rewards], strict=True)
         found = (self.scale.misfit(column, values[cells >= 0]) for column, values in pairs)
         return next((each for each in found if each is not None), None)
 
@@ -246,6 +257,6 @@ def products_of(whole: Integers) -> NDArray[np.object_]:
     """
     numbers = whole.astype(np.float64)
     rows, last = Vectors.of(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
-    zero = ExactSums.zero(1, Scale((0,) * len(rows.numbers), 0))
+    zero = ExactSums.zero(1, Scale((0,) * len(rows.columns), 0))
     sums = zero.added(rows, last, np.zeros(len(whole), dtype=np.int64))
     return np.asarray(sums.products[0], dtype=object)

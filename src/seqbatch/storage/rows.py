@@ -27,8 +27,8 @@ from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, newest
 
 _PAGE = 10_000
-#: Rows of chunks that are read at once, and chunks: SQL has a limit on the length of a list.
-_ROWS, _MOST = 65_536, 500
+#: Chunks that are read at once: SQL has a limit on the length of a list.
+_MOST = 500
 
 
 def _of_campaign(table: sa.Table) -> sa.ColumnElement[bool]:
@@ -80,6 +80,8 @@ class View:
 
     #: The indexes are tables of their own.
     derived = False
+    #: Rows of chunks that are read at once.
+    rows_at_once = 65_536
 
     def __init__(
         self, connection: sa.Connection, campaign: int, name: str, bulk: type[Bulk]
@@ -337,7 +339,7 @@ class View:
         if only is not None:
             wanted = set(only)
             found = [row for row in found if row[0] in wanted]
-        for page in _pages(found):
+        for page in _pages(found, self.rows_at_once):
             some = sa.select(*columns).where(
                 table.c.campaign == self._campaign, table.c.chunk.in_(page)
             )
@@ -392,12 +394,12 @@ def _without_campaign(row: Any) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "campaign"}
 
 
-def _pages(chunks: Sequence[Any]) -> Iterator[list[int]]:
-    """Cut (chunk, rows) into runs of at most `_ROWS` rows, or of one chunk."""
+def _pages(chunks: Sequence[Any], most: int) -> Iterator[list[int]]:
+    """Cut (chunk, rows) into runs of at most so many rows, or of one chunk."""
     page: list[int] = []
     rows = 0
     for chunk, count in chunks:
-        if page and (rows + max(count, 1) > _ROWS or len(page) == _MOST):
+        if page and (rows + max(count, 1) > most or len(page) == _MOST):
             yield page
             page, rows = [], 0
         page.append(chunk)

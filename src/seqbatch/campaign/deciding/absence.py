@@ -35,14 +35,13 @@ class Absentees:
     value: float
     waiting: tuple[tuple[int, int], ...]
 
-    def ledger(self, event: int, parts: int) -> Ledger:
+    def ledger(self, parts: int) -> Ledger:
         """Return them as outcomes, which they are until another is recorded."""
         count = len(self.numbers)
         return Ledger(
             self.numbers,
             np.zeros(count, dtype=np.int64),
             np.full(count, self.value),
-            np.full(count, event, dtype=np.int64),
             np.full((count, parts), np.nan),
         )
 

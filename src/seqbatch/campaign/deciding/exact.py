@@ -7,6 +7,7 @@ import numpy as np
 
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.tables.features.largest import largest
+from seqbatch.campaign.tables.vectors import Room
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.fixed_point import ExactSums, Scale, Vectors
 from seqbatch.policies.base import BasePolicy, State
@@ -27,6 +28,8 @@ class GroupSums:
     def __init__(self, now: Situation, state: State) -> None:
         self._models = state.problem.models
         self._groups = len(state.evidence)
+        #: Where threads put the vectors that they add up.
+        self.room = Room()
         # A cell for each model in each part.
         self._sums = ExactSums.zero(self._groups * self._models, scale_of(now))
 

@@ -10,93 +10,22 @@ import pyarrow as pa
 
 from seqbatch.campaign.deciding.decisions import BLOCK
 from seqbatch.campaign.deciding.exact import GroupSums
-from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.deciding.news import News
+from seqbatch.campaign.deciding.tally import Tally, columns_counted, counted_chunk, tally
+from seqbatch.campaign.record.codec import RowsAtHand, unpack
 from seqbatch.campaign.record.earlier_decisions import extents_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import Decided
-from seqbatch.campaign.tables.vectors import vectors
+from seqbatch.campaign.tables.vectors import Room, vectors
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.fixed_point import Vectors
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.policies import Feedback
 from seqbatch.policies.base import BasePolicy
-
-#: A corrected value may be this much larger than all that are left. Taking a larger one out of sums
-#: would leave its rounding errors in them; the waves are then learned again from nothing.
-LARGEST_CORRECTION = 1e8
-
-
-@dataclass(frozen=True)
-class News:
-    """What became known since the last estimate, one row a unit.
-
-    Parameters
-    ----------
-    fresh
-        Outcomes of units that had none.
-    corrected
-        Outcomes of units that had another one then.
-    before, was_absent
-        What these had, in the same order, and whether it was no record but what they counted as.
-    until
-        The newest event that counts.
-    """
-
-    fresh: Ledger
-    corrected: Ledger
-    before: Floats
-    was_absent: Bools
-    until: int
-
-    def counting(self, absent: Ledger) -> "News":
-        """Return the same with units that count as absent."""
-        return replace(self, fresh=self.fresh.joined(absent))
-
-    def numbers_before(self, number: int) -> Integers:
-        """Return those of the units concerned that have a lower number, in order."""
-        some = [each[each < number] for each in (self.fresh.numbers, self.corrected.numbers)]
-        return np.union1d(*some)
-
-    @property
-    def loses_precision(self) -> bool:
-        """Whether a value that was corrected is too large to be taken out of sums."""
-        if not len(self.before):
-            return False
-        left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
-        gone = np.abs(self.before).max()
-        return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
-
-    @classmethod
-    def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
-        """Read what was recorded after one event, up to where the campaign stands."""
-        chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
-        rows = Ledger.of(chunks, parts=parts)
-        newest = rows.known()
-        # Of the open wave nobody had an outcome before its first; of a closed one some counted as
-        # absent.
-        late = newest.numbers < sum(now.units[: now.wave - 1])
-        asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
-        had: dict[int, tuple[int, float]] = {}
-        for number, version, cells, when in reader.outcome_versions(asked):
-            if when <= event and version >= had.get(number, (0, 0.0))[0]:
-                had[number] = (version, cells[0])
-        if not had:
-            return cls(newest, newest.take(slice(0)), np.zeros(0), np.zeros(0, dtype=np.bool_),
-                       now.sequence)  # fmt: skip
-        again = np.isin(newest.numbers, np.array(list(had), dtype=np.int64))
-        corrected = newest.take(np.flatnonzero(again))
-        before = [had[number] for number in corrected.numbers.tolist()]
-        return cls(
-            fresh=newest.take(np.flatnonzero(~again)),
-            corrected=corrected,
-            before=np.array([value for _, value in before], dtype=np.float64),
-            was_absent=np.array([version == 0 for version, _ in before], dtype=np.bool_),
-            until=now.sequence,
-        )
 
 
 def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
@@ -117,24 +46,46 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
         known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
         absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
         return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
-    policy, sums = now.made_policy(), _sums(now, state)
-    chunks = _chunks_of(reader, now, news)
-    if sums is None:
-        for chunk in chunks:
-            state = _learned(now, policy, state, chunk, news.fresh, None)
-            state = _corrected(now, policy, state, chunk, news, None)
-        return ended(policy, state, None)
+    if now.spec.sums == "exact":
+        return _closed_exactly(now, state, reader, news, counting=False)[0]
+    policy = now.made_policy()
+    for chunk in _chunks_of(reader, now, news):
+        state = _learned(now, policy, state, chunk, news.fresh, None)
+        state = _corrected(now, policy, state, chunk, news, None)
+    return ended(policy, state, None)
 
-    def summed(chunk: UnitChunk) -> GroupSums:
-        own = sums.empty()
+
+def closed_and_counted(now: Situation, state: Any, reader: Reader, news: News) -> tuple[Any, Tally]:
+    """Return what :func:`closed` does, and the open wave counted: its rows are read once.
+
+    Twice where outcomes are learned one after another, while counting is done by all threads.
+    """
+    if now.spec.sums == "exact" and not news.loses_precision:
+        return _closed_exactly(now, state, reader, news, counting=True)
+    counted = tally(reader, now, news.fresh, now.wave)
+    return closed(now, state, reader, news), counted
+
+
+def _closed_exactly(
+    now: Situation, state: Any, reader: Reader, news: News, *, counting: bool
+) -> tuple[Any, Tally]:
+    policy, sums, counted = now.made_policy(), GroupSums(now, state), Tally.zero(now)
+
+    def summed(chunk: UnitChunk) -> tuple[GroupSums, Tally]:
+        own, part = sums.empty(), Tally.zero(now)
+        if counting and chunk.wave == now.wave:
+            decided = RowsAtHand.of(chunk.decided, [*columns_counted(now), "group"])
+            chunk = replace(chunk, decided=decided)
+            part = counted_chunk(now, chunk, news.fresh)
         _learned(now, policy, state, chunk, news.fresh, own)
         _corrected(now, policy, state, chunk, news, own)
-        return own
+        return own, part
 
-    # Exact sums are the same whoever adds up which part of them.
-    for part in over(summed, chunks):
-        sums.merge(part)
-    return ended(policy, state, sums)
+    # Exact sums are the same whoever adds up which part of them; counts are added up in order.
+    for own, part in over(summed, _chunks_of(reader, now, news)):
+        sums.merge(own)
+        counted += part
+    return ended(policy, state, sums), counted
 
 
 def _sums(now: Situation, state: Any) -> GroupSums | None:
@@ -175,7 +126,7 @@ def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
 class _Rows:
     """Units of one chunk whose outcomes are learned from, as the policy takes them."""
 
-    kept: Places
+    kept: Places | slice
     given: pa.Table
     actions: Integers
     among_all: Integers
@@ -187,19 +138,21 @@ class _Rows:
     ) -> "_Rows":
         """Read the units at these rows of a chunk, leaving out what teaches nothing."""
         decided = unpack(chunk.decided, ["action", "group"])
+        every: slice | Integers = slice(None) if len(rows) == chunk.count else rows
         among_all, groups = (
-            decided[name].to_numpy()[rows].astype(np.int64) for name in ("action", "group")
+            decided[name].to_numpy()[every].astype(np.int64) for name in ("action", "group")
         )
         encoder, active = now.encoder(), np.array(now.active)
         local = np.full(len(now.actions), -1)
         local[active] = np.arange(len(active))
         actions = local[among_all]
         # A retired action teaches nothing about the others, unless they share one model.
-        kept = np.arange(len(rows)) if encoder.actions else np.flatnonzero(actions >= 0)
+        active_all = bool(encoder.actions) or not (actions < 0).any()
+        kept: Places | slice = slice(None) if active_all else np.flatnonzero(actions >= 0)
         # Without features the ids say how many units there are.
         given = unpack(chunk.given, encoder.features.columns or encoder.columns)
-        if len(kept) < given.num_rows:
-            given = given.take(rows[kept])
+        if len(taken := rows[kept]) < given.num_rows:
+            given = given.take(taken)
         # After an amendment the policy may keep fewer parts of the evidence apart than before.
         groups = groups[kept]
         groups = np.where(policy.still_used(state, groups), groups, -1)
@@ -228,13 +181,13 @@ class _Rows:
                 rows = every[np.arange(len(every)), self.among_all[part]]
             yield part, rows
 
-    def summands(self, now: Situation) -> Iterator[tuple[slice, Vectors]]:
-        """Yield the same as exact sums take them."""
+    def summands(self, now: Situation, room: Room) -> Iterator[tuple[slice, Vectors]]:
+        """Yield the same as exact sums take them; each is gone when the next one is asked for."""
         encoder = now.encoder()
         if encoder.actions:
             yield from ((part, Vectors.of(rows)) for part, rows in self.pieces(now))
         else:
-            yield slice(None), vectors(encoder, self.given)
+            yield slice(None), vectors(encoder, self.given, room)
 
 
 def _learned(
@@ -251,7 +204,7 @@ def _learned(
     rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
     rewards = rows.learned(now, here.values)
     if sums is not None:
-        for part, taken in rows.summands(now):
+        for part, taken in rows.summands(now, sums.room):
             sums.add(taken, rows.actions[part], rows.groups[part], rewards[part])
         return state
     for part, own in rows.pieces(now):
@@ -278,7 +231,7 @@ def _corrected(
         rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
     )
     if sums is not None:
-        for part, taken in rows.summands(now):
+        for part, taken in rows.summands(now, sums.room):
             # The units' own sums cancel.
             sums.add(taken, rows.actions[part], rows.groups[part], before[part], times=-1)
             sums.add(taken, rows.actions[part], rows.groups[part], after[part])

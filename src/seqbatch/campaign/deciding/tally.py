@@ -72,23 +72,30 @@ def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
     chunks = [extent.chunk for extent in reader.extents(wave=wave)]
     pieces = reader.unit_chunks(given=False, chunks=chunks)
     total = Tally.zero(now)
-    for part in over(lambda chunk: _counted(now, chunk, known), pieces):
+    for part in over(lambda chunk: counted_chunk(now, chunk, known), pieces):
         total += part
     return total
 
 
-def _counted(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
+def columns_counted(now: Situation) -> list[str]:
+    """Return the columns of decisions that are counted."""
+    return ["action", *(f"p{action}" for action in range(len(now.actions)))]
+
+
+def counted_chunk(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
     """Count the units and outcomes of one chunk."""
     counted, count = Tally.zero(now), len(now.actions)
-    decided = unpack(chunk.decided, ["action", *(f"p{action}" for action in range(count))])
+    decided = unpack(chunk.decided, columns_counted(now))
     actions = decided["action"].to_numpy().astype(np.int64)
     probabilities = probabilities_of(decided, count)
     here = known.within(chunk.first, chunk.first + chunk.count)
-    rows = here.numbers - chunk.first
-    absent, recorded = here.absent, ~here.absent
-    counted.absent[:] = np.bincount(actions[rows[absent]], minlength=count)
-    counted.metrics.add(actions[rows[recorded]], metric_cells(now.spec, here.parts[recorded]))
-    if len(here) == chunk.count:
+    whole = len(here) == chunk.count
+    rows: slice | Integers = slice(None) if whole else here.numbers - chunk.first
+    own, absent = actions[rows], here.absent
+    counted.absent[:] = np.bincount(own[absent], minlength=count)
+    recorded = ~absent if absent.any() else slice(None)
+    counted.metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
+    if whole:
         counted.seen.add(actions, probabilities)
         return counted
     seen = np.zeros(chunk.count, dtype=np.bool_)

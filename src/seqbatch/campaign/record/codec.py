@@ -63,6 +63,30 @@ def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     return table.select([name for name in table.column_names if name in columns])
 
 
+class RowsAtHand(RowsElsewhere):
+    """The rows of a record that was unpacked: several can look at them, and they are read once."""
+
+    rows: pa.Table
+    record: bytes
+
+    @classmethod
+    def of(cls, content: bytes, columns: Sequence[str]) -> "RowsAtHand":
+        """Unpack these columns of a record, of which some may not be there."""
+        made = cls()
+        made.rows, made.record = unpack(content, columns), content
+        return made
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows: all columns that were unpacked, or those of these names."""
+        names = self.rows.column_names
+        return self.rows.select([name for name in names if columns is None or name in columns])
+
+    @property
+    def fingerprint(self) -> bytes:
+        """A hash of the rows, or the rows, as the record has it."""
+        return fingerprint(self.record)
+
+
 def fingerprint(content: bytes) -> bytes:
     """Return what stands for the rows of a record: the rows, or a hash of those elsewhere."""
     return content.fingerprint if isinstance(content, RowsElsewhere) else content

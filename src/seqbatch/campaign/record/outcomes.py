@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.tables.ahead import over
-from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
@@ -25,33 +25,51 @@ CELLS = ("number", "version", "value")
 
 @dataclass(frozen=True)
 class Ledger:
-    """Outcomes in the order of their events: unit number, version, value, event, and parts.
+    """Outcomes in the order of their events: unit number, version, value, and parts.
 
     The parts, shape (n, parts), are the other numbers recorded with a value: the terms of a sum,
     and metrics. They are read where they are asked for.
     """
 
     numbers: Integers
-    versions: Integers
+    versions: AnyArray
     values: Floats
-    events: Integers
     parts: Floats
 
     @classmethod
-    def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0) -> "Ledger":
-        """Gather the rows of recorded chunks that count, with this many parts of each."""
-        none = np.zeros(0, dtype=np.int64)
-        empty = cls(none, none, np.zeros(0), none, np.zeros((0, parts)))
-        pieces = [empty, *over(lambda chunk: cls._of_chunk(chunk, parts), chunks)]
-        names = (field.name for field in fields(cls))
-        return cls(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+    def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0, room: int = 0) -> "Ledger":
+        """Gather the rows of recorded chunks that count, with this many parts of each.
+
+        Where their number is known, or a larger one, `room` for them is made at once: otherwise
+        they are copied whenever there are twice as many as before.
+        """
+        names = [*CELLS, *map(part_name, range(parts))]
+        made, count = cls._empty(room, parts), 0
+        for rows in over(lambda chunk: counted(chunk, names), chunks):
+            after = count + rows.num_rows
+            if after > len(made):
+                larger = cls._empty(2 * after, parts)
+                larger._put(slice(0, count), made.take(slice(0, count)))
+                made = larger
+            numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
+            some = cls(numbers, versions, values, parts_of(rows, parts))
+            made._put(slice(count, after), some)
+            count = after
+        return made.take(slice(0, count))
 
     @classmethod
-    def _of_chunk(cls, chunk: OutcomeChunk, parts: int) -> "Ledger":
-        rows = counted(chunk, [*CELLS, *map(part_name, range(parts))])
-        numbers, versions, values = (rows[name].to_numpy() for name in CELLS)
-        events = np.full(rows.num_rows, chunk.event, dtype=np.int64)
-        return cls(numbers, versions.astype(np.int64), values, events, parts_of(rows, parts))
+    def _empty(cls, room: int, parts: int) -> "Ledger":
+        """Return room for rows; what is not filled in takes no memory.
+
+        Versions have half the bits of numbers: the less memory there is to get, the sooner it is
+        there.
+        """
+        numbers, versions = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        return cls(numbers, versions, np.empty(room), np.empty((room, parts)))
+
+    def _put(self, place: slice, rows: "Ledger") -> None:
+        for field in fields(self):
+            getattr(self, field.name)[place] = getattr(rows, field.name)
 
     @property
     def absent(self) -> Bools:
@@ -67,7 +85,6 @@ class Ledger:
             np.concatenate([self.numbers, other.numbers]),
             np.concatenate([self.versions, other.versions]),
             np.concatenate([self.values, other.values]),
-            np.concatenate([self.events, other.events]),
             np.concatenate([self.parts, other.parts]),
         )
         return both.take(np.argsort(both.numbers, kind="stable"))
@@ -109,7 +126,6 @@ class Ledger:
             self.numbers[rows],
             self.versions[rows],
             self.values[rows],
-            self.events[rows],
             self.parts[rows],
         )
 

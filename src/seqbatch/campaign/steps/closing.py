@@ -9,13 +9,14 @@ import numpy as np
 
 from seqbatch.campaign.deciding.absence import Absentees, absentees
 from seqbatch.campaign.deciding.balance import ChiSquare
-from seqbatch.campaign.deciding.learning import News, closed, still_used
+from seqbatch.campaign.deciding.learning import closed_and_counted, still_used
 from seqbatch.campaign.deciding.learning_notes import aliasing, notes
 from seqbatch.campaign.deciding.metrics import MetricRow
+from seqbatch.campaign.deciding.news import News
 from seqbatch.campaign.deciding.next_sizes import proposed
 from seqbatch.campaign.deciding.stopping import LookTaken, look
 from seqbatch.campaign.deciding.stopping_words import inflated, unlooked
-from seqbatch.campaign.deciding.tally import Tally, tally
+from seqbatch.campaign.deciding.tally import Tally
 from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
 from seqbatch.campaign.record.earlier_decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -151,11 +152,9 @@ class Closing:
         news = News.since(self._change, now, record.event, parts=parts)
         at = self._logbook.now()
         gone = absentees(self._change, now, news.fresh, at=at, skip=skip)
-        everyone = news.counting(gone.ledger(now.sequence + 1, parts)).fresh
-        counted = tally(self._change, now, everyone, now.wave)
         if not force:
-            self._refuse_early(counted, news.fresh)
-        told = {"forced": force, "skipped": skip, **self._counted(counted, news, gone)}
+            self._refuse_early(news.fresh, gone)
+        told = {"forced": force, "skipped": skip}
         return Closed.of(self._close(record, news, gone, told, at=at, why=why))
 
     def _refuse_wrong_wave(self, wave: int | None) -> None:
@@ -172,9 +171,11 @@ class Closing:
                 f"close.{past}"
             )
 
-    def _refuse_early(self, counted: Tally, recorded: Ledger) -> None:
+    def _refuse_early(self, recorded: Ledger, gone: Absentees) -> None:
         now, advice = self.now, "Or close it as it is: force=True, with a reason=..."
-        units, outcomes = int(counted.assigned.sum()), int(counted.seen.counts.sum())
+        units = now.units[now.wave - 1]
+        first = now.assigned - units
+        outcomes = len(recorded.within(first, now.assigned)) + int((gone.numbers >= first).sum())
         if now.left:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
@@ -265,8 +266,9 @@ class Closing:
         before = unpack_state(record.content, now)
         late, unused = self._late(news.fresh, before)
         absent = self._keep_absent(gone)
-        everyone = news.counting(gone.ledger(now.sequence + 1, news.fresh.parts.shape[1]))
-        state = closed(learner, before, change, everyone)
+        everyone = news.counting(gone.ledger(news.fresh.parts.shape[1]))
+        state, counted = closed_and_counted(learner, before, change, everyone)
+        told = told | self._counted(counted, news, gone)
         stopping, kept = look(change, learner, change.events(), record)
         ahead = proposed(learner, state)
         content = pack_state(state, None if kept is None else kept.arrays)

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from seqbatch.campaign.deciding.absence import absentees
-from seqbatch.campaign.deciding.learning import News, closed, relearned
+from seqbatch.campaign.deciding.learning import closed, relearned
+from seqbatch.campaign.deciding.news import News
 from seqbatch.campaign.record.codec import agreement, unpack, unpack_state
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
@@ -91,7 +92,7 @@ class StateChecks:
         if gone.waiting != after.waiting:
             problem = f"the times of events give {gone.waiting}, not {after.waiting}"
             self._findings.add(event.sequence, "waiting assignments", problem)
-        news = news.counting(gone.ledger(event.sequence, parts=0))
+        news = news.counting(gone.ledger(parts=0))
         state = closed(learner, unpack_state(before.content, now), self._reader, news)
         if problem := wrong_proposal(learner, state, event):
             self._findings.add(event.sequence, "proposal", problem)

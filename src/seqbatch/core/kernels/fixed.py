@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.marks import sum_by_code
 
 #: Rows that are worked on at once: their whole numbers stay in the memory next to the processor.
 BLOCK = 2048
@@ -60,46 +61,31 @@ def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: In
 def multiply(
     made: Integers, begin: int, end: int, columns: Integers, low: Integers, high: Integers
 ) -> None:
-    """Add up the products of every two numbers of some rows, each pair once."""
+    """Add up the products of every two numbers of some rows, each pair once.
+
+    The lower bits are what is left of all without the upper ones: where the sum of all is too large
+    for 64 bits, what is cut off of both is the same.
+    """
     for one in range(len(made)):
         left = made[one, begin:end]
         for two in range(one, len(made)):
             right = made[two, begin:end]
-            lower, upper = 0, 0
+            whole_sum, upper = 0, 0
             for row in range(end - begin):
                 product = left[row] * right[row]
-                lower += product & LOWER
+                whole_sum += product
                 upper += product >> CUT
-            low[columns[one], columns[two]] += lower
+            low[columns[one], columns[two]] += whole_sum - (upper << CUT)
             high[columns[one], columns[two]] += upper
 
 
 @njit(**OPTIONS)
-def mark_rows(
-    made: Integers, begin: int, end: int, order: Integers, marks: AnyArray, low: Integers,
-    beside: Integers,
-) -> None:  # fmt: skip
-    """Add up the products with columns that are 0 or 1, each pair once: nothing is multiplied."""
-    numbers, own = len(made), np.empty(len(made), dtype=np.int64)
-    for place in range(begin, end):
-        row = order[place]
-        for number in range(numbers):
-            own[number] = made[number, place]
-        for one in range(len(marks)):
-            column = marks[one, row]
-            for two in range(one + 1):
-                low[column, marks[two, row]] += 1
-            for number in range(numbers):
-                beside[column, number] += own[number]
-
-
-@njit(**OPTIONS)
 def add_products(
-    numbers: Floats, rewards: Floats, marks: AnyArray, cells: Integers, factors: Floats,
-    columns: Integers, most: float, low: Integers, high: Integers, beside: Integers,
+    numbers: Floats, rewards: Floats, codes: Integers, cells: Integers, factors: Floats,
+    columns: Integers, most: float, low: Integers, high: Integers, table: Integers,
     count: Integers,
 ) -> bool:  # fmt: skip
-    """Add up the products of every two columns in each cell, each pair once.
+    """Add up the products of every two numbers in each cell, each pair once, and the numbers.
 
     Returns whether every number, those of skipped units too, is at most `most` in size once it is
     scaled; sums of larger ones are of no use.
@@ -108,8 +94,8 @@ def add_products(
     ----------
     numbers, rewards
         The columns that are numbers, one after another, and what comes as the last of them.
-    marks
-        Columns of the model that are 1, one for each unit in every row; all others are 0.
+    codes
+        What units are grouped by in cells, one code for each unit in every row.
     cells
         Each unit's cell, -1 for none.
     factors, columns
@@ -118,14 +104,15 @@ def add_products(
         See above.
     low, high
         Sums of the lower 32 bits of products, and of the others, shape (cells, columns, columns).
-    beside
-        Sums of the numbers where a column is 1, shape (cells, columns, numbers).
+    table
+        Sums of the numbers by code, shape (cells, numbers, codes).
     count
         Units of each cell.
     """
     wide, units = len(columns), len(cells)
     made, plain = np.empty((wide, BLOCK), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     order, ends = np.empty(BLOCK, dtype=np.int64), np.empty(len(count), dtype=np.int64)
+    own = np.empty((len(codes), BLOCK), dtype=np.int64)
     fits = True
     for first in range(0, units, BLOCK):
         last = min(first + BLOCK, units)
@@ -136,11 +123,15 @@ def add_products(
             fits &= round_all(values[first:last], factors[number], most, plain)
             for place in range(total):
                 made[number, place] = plain[order[place] - first]
+        for part in range(len(codes)):
+            for place in range(total):
+                own[part, place] = codes[part, order[place]]
         begin = 0
         for cell in range(len(count)):
             end = ends[cell]
             multiply(made, begin, end, columns, low[cell], high[cell])
-            mark_rows(made, begin, end, order, marks, low[cell], beside[cell])
+            for part in range(len(codes)):
+                sum_by_code(made, begin, end, own[part], table[cell])
             count[cell] += end - begin
             begin = end
     return fits

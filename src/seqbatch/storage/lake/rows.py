@@ -39,6 +39,8 @@ class LakeView(View):
     """
 
     derived = True
+    #: Most records name files, and are short.
+    rows_at_once = 8 * View.rows_at_once
 
     def __init__(
         self, connection: sa.Connection, campaign: int, name: str, bulk: type[Bulk], *, lake: Path

@@ -12,7 +12,7 @@ from seqbatch.campaign.design.features import Hashed, Levels
 from seqbatch.campaign.tables.columns import MISSING, categories
 from seqbatch.campaign.tables.features.base import MISSING_LEVEL, Feature, one_of
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.encoding import mark
+from seqbatch.core.kernels.encoding import look_up, mark
 
 OTHER = "other"
 
@@ -54,15 +54,21 @@ class CategoricalFeature(Feature):
 
     def places(self, kept: Any) -> Integers:
         """Return each row's place among the columns of the model."""
+        made = np.empty(len(kept), dtype=np.int64)
+        self.write_places(kept, 0, made)
+        return made
+
+    def write_places(self, kept: Any, first: int, out: Integers) -> None:
+        """Write each row's place among the columns of the model, the first of which is given."""
         column = kept.combine_chunks() if isinstance(kept, pa.ChunkedArray) else kept
         levels = column.dictionary.to_pylist()
         found, missing = self.places_of(levels)
         # A file that was written by hand may spell what is missing in both ways.
         table = [place if level else missing for place, level in zip(found, levels, strict=True)]
-        codes = np.array([*table, missing], dtype=np.int64)
+        codes = np.array([*table, missing], dtype=np.int64) + first
         rows = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
-        chosen: Integers = np.take(codes, rows)
-        return chosen
+        # All kinds of indexes as one: compiled code is made for each.
+        look_up(codes, rows.astype(np.int32, copy=False), out)
 
     @property
     def known(self) -> bool:

@@ -1,6 +1,7 @@
 """Numbers: read, bounded, filled where they are missing, scaled."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +40,7 @@ class ScaledNumber:
         own = (self.name,)
         return (*own, f"{self.name} {MISSING_LEVEL}") if self.rules.indicates else own
 
-    @property
+    @cached_property
     def frozen(self) -> FrozenNumber | None:
         """How the number is treated; None as long as something about it is open."""
         scaling = scaling_of(self.rules)
@@ -55,12 +56,16 @@ class ScaledNumber:
         if frozen is None:
             return
         if frozen.sd > 0:
-            low = -np.inf if frozen.low is None else float(frozen.low)
-            high = np.inf if frozen.high is None else float(frozen.high)
-            fill, mean, sd = float(frozen.fill), float(frozen.mean), float(frozen.sd)
-            scale(values, low, high, fill, mean, sd, out[:, 0])
+            scale(values, *_rules(frozen), out[:, 0])
         if frozen.indicator:
             out[:, 1] = np.isnan(values)
+
+    @property
+    def scaling(self) -> tuple[float, float, float, float, float] | None:
+        """What a number alone is scaled by; None where the model's columns are made otherwise."""
+        frozen = self.frozen
+        alone = len(self.names) == 1 and frozen is not None and frozen.sd > 0
+        return _rules(frozen) if alone and frozen is not None else None
 
     def sizes(self, values: Floats) -> Floats:
         """Return how large the number of each row is to the model."""
@@ -85,6 +90,13 @@ class ScaledNumber:
         if frozen.sd > 0:
             made[:, 0] = np.where(missing, made[:, 0], rng.normal(size=len(missing)))
         return made
+
+
+def _rules(frozen: FrozenNumber) -> tuple[float, float, float, float, float]:
+    """Return the bounds, what stands for a missing number, the mean and the spread."""
+    low = -np.inf if frozen.low is None else float(frozen.low)
+    high = np.inf if frozen.high is None else float(frozen.high)
+    return low, high, float(frozen.fill), float(frozen.mean), float(frozen.sd)
 
 
 @dataclass(frozen=True)
