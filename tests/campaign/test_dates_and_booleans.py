@@ -85,6 +85,8 @@ def test_dates_of_arrow_types():
         # Half past eleven in UTC is the next day in Berlin, which is what the column shows.
         (pa.array([utc, None], pa.timestamp("us", tz="Europe/Berlin")), datetime.date(2026, 3, 2)),
         (pa.array([utc, None], pa.timestamp("s", tz="UTC")), DAY),
+        # The first moment that pandas knows: its day began before.
+        (pa.array([1 - 2**63, None], pa.timestamp("ns")), datetime.date(1677, 9, 21)),
     ):
         days, missing, wrong = read_dates(column, form="%d.%m.%Y")
         assert days.to_pylist() == [wanted, None]

@@ -113,6 +113,14 @@ def test_the_columns_of_rules_are_kept_and_exported(store, tmp_path):
         ({"eligible": {"call": "zip > 3"}}, "uses zip as a number, but it is a text"),
         ({"eligible": {"call": "visit > 3"}}, "uses visit, which is an outcome"),
         ({"eligible": {"call": "id = 'x'"}}, "uses id, which is the unit's id"),
+        (
+            {
+                "start": "2026-03-01",
+                "features": {"date": {"joined": "iso"}},
+                "eligible": {"call": "joined = '2026-01-01'"},
+            },
+            "uses joined, a date, which rules cannot compare; give the units a column",
+        ),
         ({"eligible": {"call": "age >="}}, "eligible.call: in the rule 'age >='"),
         ({"columns": {"age": "number"}}, "columns cannot declare age"),
         ({"fallback": "none"}, "fallback is never needed: everybody may get none, mail"),

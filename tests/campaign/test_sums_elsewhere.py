@@ -281,6 +281,10 @@ def test_what_needs_rows_is_refused(store, folder):
         ({"draws": "blake2"}, 'draws = "md5" is needed'),
         ({"sums": "floating"}, 'sums = "exact" is needed'),
         ({"features": {"numeric": {"age": "learn"}}}, r"nothing can be learned of columns \(age\)"),
+        (
+            {"features": {"date": {"since": "iso"}}},
+            r"scaling of days is learned \(since\); declare",
+        ),
         ({"stopping": {"rule": "pocock"}}, "no rule of stopping"),
         ({"policy": {"kind": "ThompsonSampling"}}, "the policy is ThompsonSampling"),
     ],

@@ -294,3 +294,18 @@ def test_dates_that_are_missing_or_unlikely_are_problems(ready):
     assert found["problem"].to_list() == [
         None, "born is missing", "born is not between the years 1000 and 9999", None,
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_infinite_dates_are_problems(ready, postgres, dialect):
+    # DuckDB and PostgreSQL read these words as dates after and before all others.
+    units = customers(3, seed=9).with_columns(
+        kind=pl.lit("a"),
+        born=pl.Series(["1980-02-29", "infinity", "-infinity"]),
+    )
+    run = in_duckdb if dialect == "duckdb" else partial(in_postgres, postgres.get_uri())
+    found = run(ready.sql(units="units", dialect=dialect), units=units).sort("id")
+    unlikely = "born is not between the years 1000 and 9999"
+    assert found["problem"].to_list() == [None, unlikely, unlikely]
+    assert found["action"].null_count() == 2

@@ -105,7 +105,10 @@ def _check_rules(spec: "Spec") -> None:
                     "that are known before a unit is assigned"
                 )
             if name in spec.features.date:
-                raise ValueError(f"eligible.{action} uses {name}, a date; rules have none")
+                raise ValueError(
+                    f"eligible.{action} uses {name}, a date, which rules cannot compare; give the "
+                    "units a column of yes and no instead"
+                )
             if name not in kinds and isinstance(rule, Column):
                 kinds[name] = kind
             if name not in kinds:

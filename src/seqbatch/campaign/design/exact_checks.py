@@ -31,13 +31,16 @@ def check_elsewhere(spec: "Spec") -> None:
     """Refuse what a campaign whose rows are kept elsewhere could never look at."""
     if spec.rows != "elsewhere":
         return
-    learning = ", ".join(spec.features.learning)
+    dates = [name for name in spec.features.learning if name in spec.features.date]
+    learning = ", ".join(name for name in spec.features.learning if name not in dates)
     reasons = {
         'draws = "md5" is needed, which databases can make': spec.draws != "md5",
         'sums = "exact" is needed': spec.sums != "exact",
         f"nothing can be learned of columns ({learning}); declare for numbers scale = {{mean = "
         '..., sd = ...} (or "raw"), range = [low, high], and for missing ones a number with '
         "indicator = 1": bool(learning),
+        f"the scaling of days is learned ({', '.join(dates)}); declare other parts alone, as in "
+        'parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         "metrics are not recorded": bool(spec.metrics),
         "no rule of stopping can look at the rows": spec.stopping.rule != "none",
         "clusters are not known": spec.cluster is not None,

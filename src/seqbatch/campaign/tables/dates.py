@@ -35,7 +35,8 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         column = pc.local_timestamp(column)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        days = pc.floor_temporal(column, unit="day").cast(pa.date32())
+        # The cast goes back to the day's beginning; floor_temporal would overflow on the earliest.
+        days = column.cast(pa.date32())
         return days, np.asarray(days.is_null()), _unlikely(days)
     nothing = pa.nulls(len(column), pa.date32())
     if pa.types.is_null(kind):

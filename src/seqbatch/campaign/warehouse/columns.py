@@ -8,7 +8,6 @@ import datetime
 from dataclasses import dataclass, field
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER
-from seqbatch.campaign.tables.dates import FIRST, LAST
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.boolean import BooleanFeature
 from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
@@ -135,7 +134,8 @@ def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
         made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
-    unlikely = f"{day} NOT BETWEEN {FIRST} AND {LAST}"
+    # Dates are compared, not days: those of an infinite date are NULL in DuckDB.
+    unlikely = f"{given} NOT BETWEEN DATE '1000-01-01' AND DATE '9999-12-31'"
     made.problems.append((unlikely, f"{part.name} is not between the years 1000 and 9999"))
     counted = {"weekday": f"MOD({day} + {MONDAY}, 7)", "month": f"{sql.month(given)} - 1"}
     for each in part.rules.parts:

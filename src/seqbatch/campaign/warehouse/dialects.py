@@ -116,8 +116,8 @@ class PostgreSQL(Dialect):
         return f"'{float(value)!r}'::float8"
 
     def day_number(self, date: str) -> str:
-        """Return the days from 1970-01-01 to a date."""
-        return f"({date} - DATE '1970-01-01')"
+        """Return the days from 1970-01-01 to a date, NULL where it is infinite."""
+        return f"(CASE WHEN isfinite({date}) THEN {date} - DATE '1970-01-01' END)"
 
     def from_digits(self, digits: str) -> str:
         """Return the whole number that hexadecimal digits spell."""
