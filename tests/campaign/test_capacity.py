@@ -226,6 +226,17 @@ def test_what_clashes_is_refused_at_create_with_the_numbers(store, changes, said
     assert said in " ".join(str(caught.value).split())
 
 
+def test_a_balanced_draw_is_replayed_to_the_bit(store):
+    """Probabilities are logged as multiples of 2^-52; a replay on this machine has the same."""
+    campaign = created(store, draw="balanced", randomised=0.1, floor=0.03)
+    campaign.record(outcomes(campaign.assign(units(300)).table))
+    campaign.close()
+    campaign.assign(units(200, start=300))
+    verified = campaign.verify()
+    assert verified.sound
+    assert not verified.notes
+
+
 def test_prices_that_another_machine_rounds_otherwise_are_no_damage(store, monkeypatch):
     """The draw is replayed from the logged table; what differs in the last digits is a note."""
     campaign = created(store, capacity={"call": 40}, strata=["zip"])

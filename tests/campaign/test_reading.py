@@ -160,6 +160,13 @@ def test_every_format_gives_the_same_answers(campaign, tmp_path, ending):
         assert reader.read_all().equals(result.table)
 
 
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["urban", "rural"])])
+def test_categories_of_a_polars_frame(campaign, kind):
+    frame = units(50).with_columns(pl.col("zip").cast(kind))
+    answers = campaign.assign(frame).table
+    assert campaign.assign(units(50)).table == answers
+
+
 def test_dictionaries_booleans_and_whole_numbers(campaign):
     table = pa.table({
         "id": pa.array([1, 2, 30]),

@@ -122,6 +122,16 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
             opened(lake).assign(units(10, start=110))
 
 
+@pytest.mark.parametrize("kind", ["units", "outcomes"])
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(lake, kind):
+    path = min((lake / "2-spring" / kind).iterdir())
+    path.unlink()
+    path.mkdir()
+    said = f"{path.name}: cannot be read: .*readable, or restore it from a copy of the lake"
+    with pytest.raises(StoreError, match=said):
+        opened(lake).export(lake.parent / "out.parquet")
+
+
 def with_other_ids(path):
     """Return a file of the same length, in which two units have each other's ids."""
     table, length = pa.parquet.read_table(path), path.stat().st_size

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.allocation import Limited, limited, rounded
+from seqbatch.allocation.rounding import as_floats, whole_parts
 from seqbatch.campaign.deciding.decisions import Weighed, chances, decided, gathered, weigh
 from seqbatch.campaign.deciding.draws import Draws, all_of, draws
 from seqbatch.campaign.deciding.limits_left import limits_left
@@ -120,7 +121,7 @@ def decide_together(
     source = logged if logged is not None and same else table
     made = rounded(source, key=_key(now), order=drawn.lot, strata=strata)
     randomised = _randomised(made.probabilities, made.actions, said.eligible, share, drawn)
-    found = table if same else made.probabilities
+    found = as_floats(whole_parts(table)) if same else made.probabilities
     return Balanced(decided(now, said, made.actions, found, randomised), prices)
 
 

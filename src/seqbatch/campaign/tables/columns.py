@@ -164,8 +164,19 @@ def undictionaried(column: Any) -> Any:
     """Return a column with each value in its row, and text of the one kind."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    return column.cast(pa.string()) if is_text(kind) and kind != pa.string() else column
+        column, kind = _spread(column), kind.value_type
+    return column.cast(pa.string()) if is_text(kind) and column.type != pa.string() else column
+
+
+def _spread(column: Any) -> Any:
+    """Return a dictionary column with each value in its row."""
+    if not pa.types.is_string_view(column.type.value_type):
+        return column.cast(column.type.value_type)
+    # As Polars hands categories over; Arrow neither casts them nor takes rows of such text.
+    chunked = isinstance(column, pa.ChunkedArray)
+    parts = column.chunks if chunked else [column]
+    made = [part.dictionary.cast(pa.string()).take(part.indices) for part in parts]
+    return pa.chunked_array(made, pa.string()) if chunked else made[0]
 
 
 def _parsed(column: Any) -> Read:
@@ -256,6 +267,6 @@ def decoded(table: pa.Table) -> pa.Table:
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+            column = _spread(column)
         columns.append(column.cast(pa.string()) if pa.types.is_string_view(column.type) else column)
     return pa.table(columns, names=table.column_names)

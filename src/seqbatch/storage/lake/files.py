@@ -98,7 +98,8 @@ class FileRows(RowsElsewhere):
         except FileNotFoundError:
             raise StoreError(f"file {self.name}: is missing. {DAMAGED}") from None
         except OSError as error:
-            raise StoreError(f"file {self.name}: cannot be read: {error.strerror}.") from None
+            reason = f"cannot be read: {error.strerror}. Make it readable, or restore it"
+            raise StoreError(f"file {self.name}: {reason} from a copy of the lake.") from None
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
             raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
