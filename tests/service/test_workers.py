@@ -130,6 +130,8 @@ def test_a_signal_to_stop_under_load_loses_nothing(pair, tmp_path):
                 except httpx.TransportError:
                     if stopping.is_set():
                         return
+                    # Asked without a pause, workers that begin would have no core to begin on.
+                    time.sleep(0.1)
                     continue
                 said[n] = (found.event, found.table["action"][0].as_py())
                 left.pop(0)

@@ -60,8 +60,9 @@ def serve(
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=60,
-                # A worker that is slow because the machine is busy is not dead.
-                timeout_worker_healthcheck=30,
+                # A worker that is slow because the machine is busy is not dead; one that dies while
+                # it is asked is replaced after this many seconds.
+                timeout_worker_healthcheck=15,
                 log_level="warning",
             )
 
