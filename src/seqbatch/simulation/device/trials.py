@@ -135,9 +135,9 @@ def _trajectories(
 
 def _parts(horizons: Sequence[int], source: Source) -> list[list[int]]:
     """Return which runs share units; where none do, the longest are apart from the others."""
-    long, short = list[int](), list[int]()
+    longest, long, short = max(horizons), list[int](), list[int]()
     for number, units in enumerate(horizons):
-        (long if source.shared or units == max(horizons) else short).append(number)
+        (long if source.shared or units == longest else short).append(number)
     return [part for part in (long, short) if part]
 
 
