@@ -45,7 +45,9 @@ class Tab:
         return self
 
     def press(self, name, *, role="button"):
-        self.page.get_by_role(role, name=name, exact=True).first.click()
+        """Press what leads to another page, and wait until that page is there."""
+        with self.page.expect_navigation():
+            self.page.get_by_role(role, name=name, exact=True).first.click()
 
     def fits(self):
         """Nothing is wider than the window."""

@@ -91,24 +91,24 @@ def test_a_whole_campaign(browser, service, width):
         # A double click is one assignment.
         page.get_by_role("button", name=f"Assign {size} units").dblclick()
         with page.expect_download() as download:
-            tab.press("Download the actions", role="link")
+            page.get_by_role("link", name="Download the actions", exact=True).click()
         table = pl.read_csv(io.BytesIO(download.value.path().read_bytes()))
         assert len(table) == size
         tab.press("Upload outcomes", role="link")
         upload(tab, "File of outcomes", answers(table, wave), "outcomes.csv")
-        assert page.get_by_text("Nothing has been recorded yet.").is_visible()
+        page.get_by_text("Nothing has been recorded yet.").wait_for()
         assert tab.fits()
         tab.press("Record the outcomes")
         tab.press(f"Close wave {wave}", role="link")
-        assert page.get_by_text("This cannot be undone.").is_visible()
+        page.get_by_text("This cannot be undone.").wait_for()
         assert tab.fits()
         tab.press(f"Close wave {wave}")
-        assert page.get_by_text(f"wave {wave} is closed").is_visible()
+        page.get_by_text(f"wave {wave} is closed").wait_for()
     tab.press("Read the report", role="link")
-    assert page.get_by_role("heading", name="What to do next").is_visible()
+    page.get_by_role("heading", name="What to do next").wait_for()
     assert tab.fits()
     tab.press("Sign out")
-    assert page.get_by_role("heading", name="Sign in").is_visible()
+    page.get_by_role("heading", name="Sign in").wait_for()
     tab.close()
     assert tab.wrong == []
     assert [event.kind for event in made.events()] == ["create", *["assign", "record", "close"] * 2]

@@ -89,7 +89,7 @@ def test_a_slider_moved_by_keys_changes_the_answer(browser, service):
     # The focus stays where it was.
     assert page.evaluate("document.activeElement.type") == "range"
     page.reload()
-    assert page.get_by_role("heading", name="2 waves, with SBPE").is_visible()
+    page.get_by_role("heading", name="2 waves, with SBPE").wait_for()
     tab.close()
     assert tab.wrong == []
 
@@ -151,12 +151,12 @@ def test_from_a_plan_to_a_campaign(browser, service, width):
     page.get_by_label("region", exact=True).select_option(label="left out")
     tab.press("Review")
     look(tab)
-    assert page.get_by_text("customers.csv: 90 units can be assigned.").is_visible()
+    page.get_by_text("customers.csv: 90 units can be assigned.").wait_for()
     page.get_by_role("button", name="Create the campaign").dblclick()
     page.get_by_role("heading", name=f"{name} is created").wait_for()
     look(tab)
     tab.press("Assign units of customers.csv", role="link")
-    assert page.get_by_role("heading", level=1).is_visible()
+    page.get_by_role("heading", level=1).wait_for()
     tab.close()
     assert tab.wrong == []
     made = Campaign(service.store, name)
@@ -173,7 +173,7 @@ def test_all_of_it_without_scripts(browser, service):
     page.goto("/plan")
     page.get_by_label("Units in all").fill("800")
     tab.press("Plan")
-    assert page.get_by_text("The waves").is_visible()
+    page.get_by_text("The waves").wait_for()
     assert "units=800" in page.url
     tab.press("Create a campaign with this plan", role="link")
     file = {"name": "customers.csv", "mimeType": "text/csv", "buffer": TABLE.write_csv().encode()}
@@ -183,6 +183,6 @@ def test_all_of_it_without_scripts(browser, service):
     page.get_by_label("Column", exact=True).fill("spend")
     tab.press("Review")
     tab.press("Create the campaign")
-    assert page.get_by_role("heading", name="plain is created").is_visible()
+    page.get_by_role("heading", name="plain is created").wait_for()
     tab.close()
     assert tab.wrong == []
