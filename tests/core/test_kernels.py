@@ -1,5 +1,8 @@
 """Each compiled kernel against its plain twin."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba.core.caching import CacheImpl
@@ -164,3 +167,18 @@ def test_where_nothing_can_be_written_code_is_compiled_every_time_and_that_is_sa
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
     with pytest.warns(UserWarning, match="environment variable NUMBA_CACHE_DIR"):
         assert not compiling._keeps()
+
+
+def test_what_kernels_need_is_loaded_once_by_a_thread_of_its_own():
+    code = """if True:
+        import sys, threading
+        from seqbatch.core.kernels.compiling import load_early
+        needed = "numba.np.arraymath"
+        assert needed not in sys.modules
+        load_early()
+        load_early()
+        (thread,) = [each for each in threading.enumerate() if each.name == "kernels"]
+        thread.join()
+        assert needed in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)

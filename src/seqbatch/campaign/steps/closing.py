@@ -24,6 +24,7 @@ from seqbatch.campaign.record.outcomes import Ledger, absences
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.tables.encoder import learn
 from seqbatch.campaign.tables.features.frozen import Learned
+from seqbatch.core.kernels.compiling import load_early
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.planning.replanning import Proposal
 
@@ -147,6 +148,7 @@ class Closing:
         now.require_open()
         record = self._change.last_state()
         assert record is not None
+        load_early()
         # The wave's units were assigned after the last estimate, and so came all their outcomes.
         parts = len(now.spec.parts)
         news = News.since(self._change, now, record.event, parts=parts)

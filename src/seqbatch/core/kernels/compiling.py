@@ -1,6 +1,8 @@
-"""How every kernel is compiled."""
+"""How every kernel is compiled, and loaded before it is needed."""
 
 import warnings
+from functools import cache
+from threading import Thread
 from typing import Any
 
 from numba import njit
@@ -37,3 +39,17 @@ OPTIONS: dict[str, Any] = {
     # Nothing here touches a Python object, so threads may run side by side.
     "nogil": True,
 }
+
+
+@njit(**OPTIONS)
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@cache
+def load_early() -> None:
+    """Begin to load what the first call of any kernel waits for, in a thread of its own.
+
+    It takes half a second, in which whoever needs kernels later can read files.
+    """
+    Thread(target=_nothing, name="kernels").start()
