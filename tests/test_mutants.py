@@ -17,4 +17,12 @@ def test_every_mutant_can_be_made_and_names_its_tests():
         files = [word.partition("::")[0] for word in mutant.selection]
         assert files, mutant.name
         assert all((ROOT / file).is_file() for file in files), mutant.name
+        assert [word for word in mutant.selection if not is_there(word)] == [], mutant.name
         assert mutant.why, mutant.name
+
+
+def is_there(word):
+    """Say whether a file has the test or class that a word for pytest names, if it names one."""
+    file, *names = word.partition("[")[0].split("::")
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return all(f"def {name}(" in text or f"class {name}" in text for name in names)
