@@ -20,7 +20,7 @@ def totals(lost, *, chance=0.0, gain=None, weight=(1.0, 1.0, 1.0, 1.0)):
 
 
 SHORT = totals([1.0, 90.0, 3.0, 10.0], weight=(0.5, 1.0, 1.5, 1.0))
-LONG = totals([8.0, 30.0, 8.0, 30.0])
+LONG = totals([8.0, 30.0, 8.0, 30.0], weight=(1.2, 0.8, 0.8, 1.2))
 
 
 def test_each_scenario_has_its_own_best_option():
@@ -29,9 +29,9 @@ def test_each_scenario_has_its_own_best_option():
     assert _picked(request, [SHORT, LONG]) == [0, 1]
     mixed = least([SHORT, LONG], [0, 1])
     assert mixed.lost.tolist() == [1.0, 30.0, 3.0, 30.0]
-    assert mixed.weight.tolist() == [0.5, 1.0, 1.5, 1.0]
-    assert mixed.mean()[0] == pytest.approx((0.5 + 30 + 4.5 + 30) / 4)
-    assert mixed.best_units() == pytest.approx(10 * (0.5 + 30 + 4.5 + 30) / 4)
+    assert mixed.weight.tolist() == mixed.luck.tolist() == [0.5, 0.8, 1.5, 1.2]
+    assert mixed.mean()[0] == pytest.approx((0.5 + 24 + 4.5 + 36) / 4)
+    assert mixed.best_units() == pytest.approx(10 * (0.5 + 24 + 4.5 + 36) / 4)
 
 
 def test_what_was_learned_has_one_start():
