@@ -223,6 +223,43 @@ def test_units_with_a_problem_get_nothing_and_are_told_the_same_everywhere(ready
     assert found.select(same).sort("problem").rows() == wanted.select(same).sort("problem").rows()
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_dates_that_are_ids_or_categories_are_their_text_everywhere(store, dialect, request):
+    features = {"categorical": {"bought": {"levels": ["2026-03-01", "2026-03-02"], "other": True}}}
+    rules = {"columns": {"called": "text"}, "eligible": {"call": "called = '2026-03-02'"}}
+    spec = {**SPEC, "unit": ["id", "day"], "features": features, **rules}
+    campaign = Campaign.create({**spec, "grid": {"sizes": [30, 30]}}, store=store)
+    days = [date(2026, 3, 1 + number % 3) for number in range(30)]
+    columns = {"day": days, "bought": days[::-1], "called": days[1:] + days[:1]}
+    units = pl.DataFrame({"id": [f"c{number}" for number in range(30)], **columns})
+    told = pl.from_arrow(campaign.assign(units).table).select("id", "day")
+    campaign.record(told.with_columns(visit=pl.int_range(30) / 10.0))
+    campaign.close()
+    units = units.with_columns(id=pl.col("id") + "x")
+    run = in_duckdb
+    if dialect == "postgres":
+        run = partial(in_postgres, request.getfixturevalue("postgres").get_uri())
+    found = run(campaign.sql(units="units", dialect=dialect), units=units).sort("id")
+    (batch,) = units.to_arrow().to_batches()
+    by_rule = pl.DataFrame(campaign.rule().assign(batch)).sort("id")
+    wanted = pl.from_arrow(campaign.assign(units).table).sort("id")
+    assert found.select(by_rule.columns).rows() == by_rule.rows()
+    shown = ["id", "action", "score", "probability"]
+    assert found.select(shown).rows() == wanted.select(shown).rows()
+    assert set(found["day"]) == {"2026-03-01", "2026-03-02", "2026-03-03"}
+    assert found["score"].n_unique() > 3
+
+
+@pytest.mark.parametrize("kind", [pl.Float64, pl.Datetime])
+def test_a_batch_whose_categories_have_a_wrong_type_gets_no_action(ready, kind):
+    units = customers(5, seed=9).with_columns(zip=pl.lit(0).cast(kind))
+    (batch,) = units.to_arrow().to_batches()
+    found = ready.rule().assign(batch)
+    rule = "zip must be text, whole numbers, dates or booleans"
+    assert found["problem"].to_pylist() == [rule] * 5
+    assert found["action"].null_count == 5
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("what", ["assign", "sums"])
 def test_every_dialect_parses(ready, dialect, what):

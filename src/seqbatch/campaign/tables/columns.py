@@ -47,12 +47,15 @@ class Problems:
 
 
 def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
-    """Return a column as text, ids as they stand, and what is wrong with its rows."""
+    """Return a column as text, ids as they stand, and what is wrong with its rows.
+
+    A date is its text, 2026-03-01, as in a file of text and as databases spell it.
+    """
     column = undictionaried(column)
     kind = column.type
     if not _texty(kind):
         nothing = pa.array([""] * len(column), type=pa.string())
-        return nothing, every(column, f"must be text or whole numbers; received {kind}")
+        return nothing, every(column, f"must be text, whole numbers or dates; received {kind}")
     values = column.cast(pa.string())
     if values.null_count:
         values = values.fill_null("")
@@ -140,7 +143,8 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     column = undictionaried(column)
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
-        return empty, {0: f"must be text, whole numbers or booleans; received {kind}"}
+        rule = "must be text, whole numbers, dates or booleans"
+        return empty, every(column, f"{rule}; received {kind}")
     encoded = pc.dictionary_encode(column.cast(pa.string()))
     wrong = {}
     if column.null_count:
@@ -158,7 +162,7 @@ def every(column: Any, reason: str) -> dict[int, str]:
 
 
 def _texty(kind: Any) -> bool:
-    return is_text(kind) or bool(pa.types.is_integer(kind))
+    return is_text(kind) or bool(pa.types.is_integer(kind) or pa.types.is_date(kind))
 
 
 def is_text(kind: Any) -> bool:
