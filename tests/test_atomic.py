@@ -45,6 +45,16 @@ def test_a_disk_that_fails_changes_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("name", ["none/x.csv", "x" * 250])
+def test_the_error_names_what_was_asked_for(tmp_path, monkeypatch, name):
+    # A folder that is not there, and a name whose partial file has too long a one.
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="cannot be written") as error, atomically(name) as partial:
+        partial.write_text("")
+    assert error.value.filename == name
+    assert ".partial" not in str(error.value)
+
+
 def test_what_a_killed_process_left_is_swept(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()

@@ -4,6 +4,7 @@ import doctest
 import pkgutil
 import re
 import sys
+import tomllib
 import types
 
 import pytest
@@ -47,6 +48,19 @@ def test_pages_that_show_something_else_are_found_and_rewritten(tmp_path):
     assert regenerate(page) == 2
     assert page.read_text() == shown.replace("3\n", "2\n").replace("two", "one")
     assert regenerate(page) == 0
+
+
+def test_installs_are_spelled_in_the_one_way_that_works_in_a_clone():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "seqbatch[" not in text, named(page)
+        found += re.findall(r"""["'`]\.\[([a-z,]+)\]["'`]""", text)
+    assert {extra for each in found for extra in each.split(",")} <= {
+        *project["optional-dependencies"]
+    }
+    assert len(found) > 10
 
 
 def test_dots_stand_for_any_text():

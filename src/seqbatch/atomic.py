@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -14,6 +14,7 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a path to write to; it becomes `target` when the block ends, and vanishes if it fails.
 
     Whoever looks at `target`, at any time and after any crash, sees the old file or the new one.
+    Where nothing can be written there, the error names `target`.
 
     Examples
     --------
@@ -25,6 +26,7 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     ...     target.read_text(), len(list(Path(folder).iterdir()))
     ('whole', 1)
     """
+    asked = os.fspath(target)
     # Through links: the file that they lead to is the one to be replaced.
     target = Path(os.path.realpath(target))
     if target.is_dir():
@@ -40,8 +42,22 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(target)
+    except OSError as error:
+        if error.filename is not None and os.fspath(error.filename) == str(partial):
+            _name(error, asked)
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        # What cannot be removed either is swept by the next one; the first error is the one to say.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _name(error: OSError, asked: str) -> None:
+    """Have an error name the file that was asked for, and say what to do."""
+    # A name or a folder of which nothing can be made.
+    advice = "choose another name, or a folder that you may write to"
+    error.filename, error.filename2 = asked, None
+    error.strerror = f"cannot be written: {error.strerror}; {advice}"
 
 
 def _sweep(target: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement
+from seqbatch.campaign.tables.columns import Problems
 from seqbatch.campaign.warehouse.wave_tally import WaveTally
 from seqbatch.engine import merge_tree
 from seqbatch.errors import CampaignStateError, InvalidFileError
@@ -155,3 +156,13 @@ def test_what_sql_cannot_say_is_refused(store):
     floating = Campaign.create({**SPEC, "name": "floating", "sums": "floating"}, store=store)
     with pytest.raises(CampaignStateError, match="cannot be summed up"):
         floating.rule().sums(customers(5, seed=1).to_arrow().to_batches()[0])
+
+
+def test_no_unit_with_a_problem_is_given_an_action_however_many_there_are(store, monkeypatch):
+    # A file has one problem where it has very many; of a batch every unit is answered.
+    monkeypatch.setitem(Problems.__init__.__kwdefaults__, "most", 3)
+    units = customers(10, seed=3).with_columns(spend=pl.lit(None, dtype=pl.Float64))
+    (batch,) = units.to_arrow().to_batches()
+    found = first_wave(store).rule().assign(batch)
+    assert found["problem"].to_pylist() == ["spend is missing"] * 10
+    assert found["action"].null_count == 10

@@ -190,6 +190,27 @@ def test_a_file_that_is_there_is_overwritten_by_force_alone(campaign, call, name
     assert Path(name).read_text(encoding="utf-8") != "mine"
 
 
+@pytest.mark.parametrize("call", ["assign", "rest", "export", "report", "seal"])
+def test_a_place_that_cannot_be_written_is_named_as_it_was_asked_for(campaign, monkeypatch, call):
+    opened = Path.open
+
+    def locked(path, mode="r", *rest, **more):
+        if path.parent.name == "locked" and mode != "rb":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, mode, *rest, **more)
+
+    # Nothing is locked to the user that tests may be run by.
+    monkeypatch.setattr(Path, "open", locked)
+    Path("locked").mkdir()
+    ending = {"report": "html", "seal": "json"}.get(call, "csv")
+    name = f"locked/a.{ending}"
+    advice = "cannot be written: Permission denied; choose another name, or a folder that you may"
+    with pytest.raises(PermissionError, match=advice) as refused:
+        targets(campaign, name)[call]()
+    assert refused.value.filename == name
+    assert campaign.situation().sequence == 1
+
+
 def test_a_report_is_of_a_kind_that_can_be_written(campaign):
     with pytest.raises(InvalidArgumentError, match=r"a \.html, \.htm, \.md or \.json file"):
         campaign.report("report.png", force=True)

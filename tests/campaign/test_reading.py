@@ -179,10 +179,10 @@ def test_dictionaries_booleans_and_whole_numbers(campaign):
 
 
 @pytest.mark.parametrize(("column", "values", "reason"), [
-    ("id", pa.array([1.5, 2.5]), "must be text or whole numbers; received double"),
+    ("id", pa.array([1.5, 2.5]), "must be text, whole numbers or dates; received double"),
     ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
     ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
-    ("zip", pa.array([1.5, 2.5]), "must be text, whole numbers or booleans; received double"),
+    ("zip", pa.array([1.5, 2.5]), "must be text, whole numbers, dates or booleans; received doub"),
     ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
 ])  # fmt: skip
 def test_columns_of_the_wrong_type(campaign, column, values, reason):
@@ -229,7 +229,7 @@ def test_another_level_is_none_for_a_column_of_the_wrong_type(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
     frame = units(3).with_columns(zip=pl.Series([1.5, 2.5, 3.5]))
-    with pytest.raises(InvalidFileError, match="must be text, whole numbers or booleans"):
+    with pytest.raises(InvalidFileError, match="must be text, whole numbers, dates or booleans"):
         campaign.assign(frame)
     store.close()
 

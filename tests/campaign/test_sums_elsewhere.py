@@ -201,6 +201,15 @@ def test_a_changed_sum_is_found(store, folder, monkeypatch):
     assert "other numbers" in str(campaign.verify().findings[0])
 
 
+def made_in_another_store(folder):
+    """Return the statement of a campaign of the same name that somebody else runs."""
+    other = open_store(folder / "other.db")
+    campaign = Campaign.create({**ELSEWHERE, "seed": 6}, store=other)
+    text = campaign.sql(what="sums", units="units", outcomes="outcomes")
+    other.close()
+    return text
+
+
 def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
     campaign = Campaign.create(ELSEWHERE, store=store)
     sums, path = summed(campaign, folder, *assigned(campaign, 600, 1))
@@ -208,7 +217,8 @@ def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
     for text, reason in (
         ("SELECT 1", "no statement"),
         (path.read_text().replace("LEFT JOIN", "JOIN"), "was changed"),
-        (path.read_text().replace('"event": 1', '"event": 9'), "after event 9"),
+        (path.read_text().replace('"event": 1', '"event": 9'), "after event 9, not for wave 1 of"),
+        (made_in_another_store(folder), "for another campaign called 'afar': the hash of its"),
     ):
         other.write_text(text)
         with pytest.raises(InvalidArgumentError, match=reason):

@@ -198,16 +198,66 @@ def test_numbers_keep_their_bits_in_duckdb(values):
     assert found.to_list() == values
 
 
-def test_units_with_a_problem_get_no_action(ready):
-    units = customers(4, seed=9).with_columns(
-        kind=pl.Series(["a", "z", None, "b"]),
-        spend=pl.Series([1.0, 1.0, 1.0, float("inf")]),
+@pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_units_with_a_problem_get_nothing_and_are_told_the_same_everywhere(ready, dialect, request):
+    units = customers(6, seed=9).with_columns(
+        pl.Series("id", ["a", "b", "c", "d", "e", None]),
+        kind=pl.Series(["a", "z", None, "b", "z", "a"]),
+        spend=pl.Series([1.0, 1.0, 1.0, float("inf"), None, 1.0]),
+        born=pl.Series(["1980-02-29"] * 5 + [None]),
     )
-    found = in_duckdb(ready.sql(units="units"), units=units).sort("id")
-    assert found["problem"].to_list() == [
-        None, "kind has a level not declared", "kind is missing", "spend is too large",
+    run = in_duckdb
+    if dialect == "postgres":
+        run = partial(in_postgres, request.getfixturevalue("postgres").get_uri())
+    found = run(ready.sql(units="units", dialect=dialect), units=units)
+    assert found.sort("id", nulls_last=True)["problem"].to_list() == [
+        None, "kind must be one of a, b, c", "kind is missing",
+        "spend must be finite and below 1e+30 in size", "spend is missing", "id is missing",
     ]  # fmt: skip
-    assert found["action"].is_null().to_list() == [False, True, True, True]
+    given = ["action", "score", "probability", "randomised", "p0", "p1", "p2", "part"]
+    refused = found.filter(pl.col("problem").is_not_null())
+    assert refused.select(pl.col(given).null_count()).row(0) == (5,) * len(given)
+    (batch,) = units.to_arrow().to_batches()
+    wanted = pl.DataFrame(ready.rule().assign(batch))
+    same = ["wave", *given, "problem"]
+    assert found.select(same).sort("problem").rows() == wanted.select(same).sort("problem").rows()
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_dates_that_are_ids_or_categories_are_their_text_everywhere(store, dialect, request):
+    features = {"categorical": {"bought": {"levels": ["2026-03-01", "2026-03-02"], "other": True}}}
+    rules = {"columns": {"called": "text"}, "eligible": {"call": "called = '2026-03-02'"}}
+    spec = {**SPEC, "unit": ["id", "day"], "features": features, **rules}
+    campaign = Campaign.create({**spec, "grid": {"sizes": [30, 30]}}, store=store)
+    days = [date(2026, 3, 1 + number % 3) for number in range(30)]
+    columns = {"day": days, "bought": days[::-1], "called": days[1:] + days[:1]}
+    units = pl.DataFrame({"id": [f"c{number}" for number in range(30)], **columns})
+    told = pl.from_arrow(campaign.assign(units).table).select("id", "day")
+    campaign.record(told.with_columns(visit=pl.int_range(30) / 10.0))
+    campaign.close()
+    units = units.with_columns(id=pl.col("id") + "x")
+    run = in_duckdb
+    if dialect == "postgres":
+        run = partial(in_postgres, request.getfixturevalue("postgres").get_uri())
+    found = run(campaign.sql(units="units", dialect=dialect), units=units).sort("id")
+    (batch,) = units.to_arrow().to_batches()
+    by_rule = pl.DataFrame(campaign.rule().assign(batch)).sort("id")
+    wanted = pl.from_arrow(campaign.assign(units).table).sort("id")
+    assert found.select(by_rule.columns).rows() == by_rule.rows()
+    shown = ["id", "action", "score", "probability"]
+    assert found.select(shown).rows() == wanted.select(shown).rows()
+    assert set(found["day"]) == {"2026-03-01", "2026-03-02", "2026-03-03"}
+    assert found["score"].n_unique() > 3
+
+
+@pytest.mark.parametrize("kind", [pl.Float64, pl.Datetime])
+def test_a_batch_whose_categories_have_a_wrong_type_gets_no_action(ready, kind):
+    units = customers(5, seed=9).with_columns(zip=pl.lit(0).cast(kind))
+    (batch,) = units.to_arrow().to_batches()
+    found = ready.rule().assign(batch)
+    rule = "zip must be text, whole numbers, dates or booleans"
+    assert found["problem"].to_pylist() == [rule] * 5
+    assert found["action"].null_count == 5
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -292,7 +342,7 @@ def test_dates_that_are_missing_or_unlikely_are_problems(ready):
     )
     found = in_duckdb(ready.sql(units="units"), units=units).sort("id")
     assert found["problem"].to_list() == [
-        None, "born is missing", "born is not between the years 1000 and 9999", None,
+        None, "born is missing", "born must be a date between the years 1000 and 9999", None,
     ]  # fmt: skip
 
 
@@ -306,6 +356,6 @@ def test_infinite_dates_are_problems(ready, postgres, dialect):
     )
     run = in_duckdb if dialect == "duckdb" else partial(in_postgres, postgres.get_uri())
     found = run(ready.sql(units="units", dialect=dialect), units=units).sort("id")
-    unlikely = "born is not between the years 1000 and 9999"
+    unlikely = "born must be a date between the years 1000 and 9999"
     assert found["problem"].to_list() == [None, unlikely, unlikely]
     assert found["action"].null_count() == 2

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -143,6 +144,19 @@ def test_pipes(folder):
     assert result.stdout.count("\n") == 61
     assert result.stdout.startswith("id,action,wave")
     assert "60 units assigned" in result.stderr
+    assert folder.exists()
+
+
+def test_init_writes_a_fresh_seed_or_the_one_that_is_asked_for(folder):
+    seeds = set()
+    for more in ((), (), ("--seed", "7"), ("--seed", str(2**63 - 1))):
+        run("init", "units.csv", "--out", "new.toml", "--force", *more)
+        seeds.add(tomllib.loads(Path("new.toml").read_text(encoding="utf-8"))["seed"])
+    assert len(seeds) == 4
+    assert {7, 2**63 - 1} < seeds
+    assert len([seed for seed in seeds if 2**20 < seed < 2**53]) == 2
+    for wrong in ("-1", str(2**63)):
+        assert "seed" in run("init", "--out", "no.toml", "--seed", wrong, code=2).stderr
     assert folder.exists()
 
 

@@ -148,6 +148,32 @@ def test_a_number_beyond_its_bound_is_refused():
     assert same(zero.added(wrong, np.zeros(1), np.full(1, -1)), zero)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float32, np.bool_])
+def test_numbers_of_any_type_have_the_sums_of_their_values(kind):
+    zero, cells = ExactSums.zero(1, Scale.of([1.0], 1.0, whole=[False])), np.zeros(3, dtype=int)
+    rows, rewards = np.array([[0], [1], [1]], dtype=kind), np.array([1, 0, 1], dtype=kind)
+    wanted = zero.added(Vectors.of(rows.astype(float)), rewards.astype(float), cells)
+    assert same(zero.added(Vectors.of(rows), rewards.astype(float), cells), wanted)
+    assert same(zero.added(Vectors.of(rows), rewards, cells), wanted)
+    assert (zero.scale.rounded(rows, rewards) == zero.scale.rounded(rows * 1.0, rewards)).all()
+
+
+@pytest.mark.parametrize("kind", [str, complex, object])
+def test_what_is_no_number_is_refused_by_name(kind):
+    zero, cells = ExactSums.zero(1, Scale.of([1.0], 1.0, whole=[False])), np.zeros(2, dtype=int)
+    with pytest.raises(InvalidArgumentError, match="rewards must be an array of real numbers"):
+        zero.added(Vectors.of(np.ones((2, 1))), np.ones(2).astype(kind), cells)
+    with pytest.raises(InvalidArgumentError, match="vectors must be an array of real"):
+        zero.added(Vectors.of(np.ones((2, 1)).astype(kind)), np.ones(2), cells)
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, np.inf, np.nan])
+def test_a_number_beyond_all_bounds_is_refused_without_a_warning(value):
+    # A warning is an error here.
+    with pytest.raises(InvalidArgumentError, match="at most 2 in size; received"):
+        Scale.of([1.0], 1.0, whole=[False]).rounded(np.array([[value]]), np.zeros(1))
+
+
 @pytest.mark.parametrize(("cells", "said"), [([0], "same units"), ([0, 1], "between -1 and 0")])
 def test_what_does_not_go_together_is_refused(cells, said):
     zero = ExactSums.zero(1, Scale.of([1.0], 1.0, whole=[False]))

@@ -63,7 +63,8 @@ def test_files_are_named_by_their_events_and_no_others_stay(finished):
         *(f"2-spring/units/event-{event:06d}-{chunk:06d}.parquet" for event, chunk in
           ((2, 0), (5, 1))),
     ]  # fmt: skip
-    assert opened(finished).verify().sound
+    verified = opened(finished).verify()
+    assert (verified.sound, verified.units, verified.states) == (True, 110, 3)
 
 
 def test_the_files_say_what_an_export_says(finished, tmp_path):
@@ -107,6 +108,9 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
     assert ("not decided on again: 1" in str(verified.notes)) == (
         kind == "units" and damage != "a byte"
     )
+    # Both waves, the other one, or nobody where no id can be looked up.
+    replayed = {"outcomes": 110, "decisions": 50, "units": 50 if damage == "a byte" else 0}[kind]
+    assert (verified.units, verified.states) == (replayed, 2)
     event = int(path.name.split("-")[1])
     problem = {
         "a byte": "its bytes are not those that were written", "truncated": "bytes, not the",

@@ -462,6 +462,9 @@ def init(
     total: Annotated[
         int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
     ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Where random draws start (default: one nobody guesses).")
+    ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -480,6 +483,7 @@ def init(
                 out, units, file_format=file_format, force=force, name=name, control=control,
                 actions=[action.strip() for action in actions.split(",")], reward=reward,
                 waves=waves, units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
+                **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
     for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):

@@ -85,7 +85,7 @@ def floats(
 
     The array is copied only where its type or order demands it.
     """
-    array = _numeric(name, values)
+    array = numeric(name, values)
     _shaped(name, array, shape, advice)
     # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
     if array.size and not (array.min() > -LARGEST and array.max() < LARGEST):
@@ -125,7 +125,8 @@ def _shaped(name: str, array: AnyArray, shape: tuple[int | str, ...], advice: st
         )
 
 
-def _numeric(name: str, values: ArrayLike) -> Floats:
+def numeric(name: str, values: ArrayLike) -> Floats:
+    """Return `values` as float64 in C order, whatever their size; refuse what is no number."""
     try:
         raw: AnyArray = np.asarray(values)
         # Objects, strings and complex numbers would be converted, or fail, further down.

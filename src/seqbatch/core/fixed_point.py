@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.fixed import CUT, LOWER, add_products, round_all
 from seqbatch.core.marks import joined
@@ -65,7 +66,8 @@ class Scale:
 
     def rounded(self, rows: Floats, rewards: Floats) -> Integers:
         """Return the whole numbers that rows and rewards are rounded to, rewards last."""
-        both = np.column_stack([rows, rewards])
+        own, last = arguments.numeric("rows", rows), arguments.numeric("rewards", rewards)
+        both = np.column_stack([own, last])
         made = np.empty(both.shape[::-1], dtype=np.int64)
         for place, factor in enumerate(np.ldexp(1.0, self.powers).tolist()):
             values = np.ascontiguousarray(both[:, place])
@@ -77,7 +79,9 @@ class Scale:
     def misfit(self, column: int, values: Floats) -> InvalidArgumentError | None:
         """Return what to say of numbers of a column that are too large, None where none is."""
         power = int(self.powers[column])
-        wrong = np.flatnonzero(~(np.abs(np.ldexp(values, power)) <= LARGEST))
+        # What is too large to be a number is too large.
+        with np.errstate(over="ignore"):
+            wrong = np.flatnonzero(~(np.abs(np.ldexp(values, power)) <= LARGEST))
         if not len(wrong):
             return None
         name = "rewards" if column == len(self.columns) else f"column {column}"
@@ -177,6 +181,7 @@ class ExactSums:
 
         A cell of -1 skips the unit.
         """
+        rewards = arguments.numeric("rewards", rewards)
         self._require_alike(vectors, rewards, cells)
         columns = np.append(vectors.columns, len(self.scale.columns))
         more = ExactSums.zero(len(self.count), self.scale)
@@ -185,8 +190,9 @@ class ExactSums:
         table = np.zeros((len(self.count), len(columns), marks.size), dtype=np.int64)
         for start in range(0, len(cells), PIECE):
             some = slice(start, min(start + PIECE, len(cells)))
+            numbers = arguments.numeric("vectors", vectors.numbers(some))
             fits &= add_products(
-                vectors.numbers(some), rewards[some], marks.codes(some), cells[some], factors,
+                numbers, rewards[some], marks.codes(some), cells[some], factors,
                 columns, LARGEST, more.low, more.high, table, more.count,
             )  # fmt: skip
         if not fits and (problem := self._misfit(vectors, rewards, cells)) is not None:

@@ -1,5 +1,6 @@
 """What a person says of a campaign before there is a spec."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,14 +13,24 @@ from seqbatch.core import arguments
 NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
 
 
+def fresh_seed() -> int:
+    """Return a seed from the operating system's randomness: who knows it can foresee actions.
+
+    It has 53 bits, which every reader of JSON keeps.
+    """
+    return secrets.randbelow(1 << 53)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choices:
     """What a person says of a campaign before there is a spec.
 
     Parameters
     ----------
-    name, seed, actions, control, reward
+    name, actions, control, reward
         As in a spec; `control` is the first action where None.
+    seed
+        As in a spec; a fresh one, which nobody guesses, where none is given.
     costs
         What actions cost, those that cost anything.
     direction, range
@@ -42,7 +53,7 @@ class Choices:
     """
 
     name: str = NAME
-    seed: int = 1
+    seed: int = field(default_factory=fresh_seed)
     actions: Sequence[str] = ACTIONS
     control: str | None = None
     reward: str = REWARD
@@ -67,8 +78,8 @@ class Choices:
                 arguments.integer(name, given, at_least=1)
         check_spec(
             {
-                "name": self.name, "actions": self.declared, "control": self.controlled,
-                "randomised": self.randomised, "floor": self.least,
+                "name": self.name, "seed": self.seed, "actions": self.declared,
+                "control": self.controlled, "randomised": self.randomised, "floor": self.least,
                 "required_outcomes": self.required_outcomes,
                 "reward": {"column": self.reward, "direction": self.direction, "range": self.range},
                 "grid": {"sizes": list(self.sizes or [1] * (self.waves or 1))},

@@ -182,7 +182,9 @@ def _heading(draft: Draft) -> str:
 
 def _who(choices: Choices, draft: Draft) -> str:
     made = setting("name", quoted(choices.name))
-    made += setting("seed", str(choices.seed), "where random draws start")
+    made += setting(
+        "seed", str(choices.seed), "where random draws start; who knows it can foresee them"
+    )
     if len(draft.unit) == 1:
         why = "the column that tells units apart; ids are text, zeros are kept"
         made += setting("unit", quoted(draft.unit[0]), why)

@@ -43,7 +43,12 @@ def record_sums(
         state = unpack_state(record.content, now)
         if problem := wrong_statement(now, state, text):
             raise InvalidArgumentError(
-                "statement", "the one that was run", f"a file that {problem}"
+                "statement",
+                f"the one of wave {now.wave} of campaign {now.name} that was run",
+                f"a file that {problem}",
+                "Look for the right file, store and campaign; or write this wave's statement anew "
+                f"(seqbatch campaign sql {now.name} --what sums ...), run it, and hand over its "
+                "result.",
             )
         mark = marked(text)
         rows = read_rows(opened, now, mark)

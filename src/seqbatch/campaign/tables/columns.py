@@ -13,8 +13,9 @@ from seqbatch.campaign.design.number_format import SAME, SIGNS, NumberFormat, fo
 from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arrays import Bools, Floats
 
-#: What is wrong with a value that is not there.
+#: What is wrong with a value that is not there, and with a number that no sum could take.
 MISSING = "is missing"
+TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 #: Texts that mean in files of numbers, dates and booleans that there is no value; case is ignored.
 NONE = pa.array(["", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?", None])
 #: Rows of one piece of a file that are told which setting would accept them.
@@ -22,15 +23,22 @@ ADVISED = 20
 
 
 class Problems:
-    """What is wrong with a file, found piece by piece."""
+    """What is wrong with a file, found piece by piece.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most
+        How many problems are kept; None for all.
+    """
+
+    def __init__(self, *, most: int | None = MOST_PROBLEMS) -> None:
         self.found: list[Problem] = []
+        self._most = most
 
     def add(self, start: int, column: str, reasons: dict[int, str]) -> None:
         """Add reasons by row of a piece whose first row of data is number `start` + 1."""
-        room = MOST_PROBLEMS - len(self.found)
-        for row in sorted(reasons)[: max(room, 0)]:
+        room = None if self._most is None else max(self._most - len(self.found), 0)
+        for row in sorted(reasons)[:room]:
             self.found.append((start + row + 1, column, reasons[row]))
 
     def whole(self, column: str, reason: str) -> None:
@@ -39,12 +47,15 @@ class Problems:
 
 
 def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
-    """Return a column as text, ids as they stand, and what is wrong with its rows."""
+    """Return a column as text, ids as they stand, and what is wrong with its rows.
+
+    A date is its text, 2026-03-01, as in a file of text and as databases spell it.
+    """
     column = undictionaried(column)
     kind = column.type
     if not _texty(kind):
         nothing = pa.array([""] * len(column), type=pa.string())
-        return nothing, every(column, f"must be text or whole numbers; received {kind}")
+        return nothing, every(column, f"must be text, whole numbers or dates; received {kind}")
     values = column.cast(pa.string())
     if values.null_count:
         values = values.fill_null("")
@@ -132,7 +143,8 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     column = undictionaried(column)
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
-        return empty, {0: f"must be text, whole numbers or booleans; received {kind}"}
+        rule = "must be text, whole numbers, dates or booleans"
+        return empty, every(column, f"{rule}; received {kind}")
     encoded = pc.dictionary_encode(column.cast(pa.string()))
     wrong = {}
     if column.null_count:
@@ -150,7 +162,7 @@ def every(column: Any, reason: str) -> dict[int, str]:
 
 
 def _texty(kind: Any) -> bool:
-    return is_text(kind) or bool(pa.types.is_integer(kind))
+    return is_text(kind) or bool(pa.types.is_integer(kind) or pa.types.is_date(kind))
 
 
 def is_text(kind: Any) -> bool:
@@ -255,9 +267,8 @@ def _unfit(values: Floats) -> dict[int, str]:
     # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
-    rule = f"must be finite and below {LARGEST_NUMBER:g} in size"
     return {
-        int(row): f"{rule}; received {values[row]}"
+        int(row): f"{TOO_LARGE}; received {values[row]}"
         for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 

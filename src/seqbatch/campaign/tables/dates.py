@@ -18,6 +18,8 @@ from seqbatch.core.arrays import Bools
 
 #: Days from 1970 to the first day of the year 1000, and to the last of 9999.
 FIRST, LAST = -354_285, 2_932_896
+#: What is wrong with other days.
+UNLIKELY = "must be a date between the years 1000 and 9999"
 
 
 def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
@@ -90,4 +92,4 @@ def _unlikely(days: Any) -> dict[int, str]:
     """Refuse dates that other programs could not take, or that were meant otherwise."""
     numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
-    return dict.fromkeys(rows, "must be a date between the years 1000 and 9999")
+    return dict.fromkeys(rows, UNLIKELY)

@@ -63,11 +63,13 @@ class Eligibility:
     def nothing(self, given: pa.Table) -> dict[int, str]:
         """Return the rows of units that may get no action, with what to do."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
-        reason = (
-            f"no action is eligible for this unit ({', '.join(self.names)}); leave it out, or "
-            "declare the action that such units get (fallback)"
-        )
-        return dict.fromkeys(rows, reason)
+        advice = "leave it out, or declare the action that such units get (fallback)"
+        return dict.fromkeys(rows, f"{self.refusal}; {advice}")
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong with a unit that may get no action."""
+        return f"no action is eligible for this unit ({', '.join(self.names)})"
 
 
 def _holds(rule: Rule, given: pa.Table) -> Any:

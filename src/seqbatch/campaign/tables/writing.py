@@ -80,12 +80,21 @@ class Writer:
         if self._pipe:
             self._file: Any = tempfile.TemporaryFile()
         else:
-            self._file = self._whole.__enter__().open("wb")
+            self._file = self._opened()
         self._sink: Any = self._file
         if self._format == "csv" and self._target.name.endswith(".gz"):
             self._sink = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
             self._close = self._sink.close
         return self
+
+    def _opened(self) -> IO[bytes]:
+        """Return the file to write to until it is published."""
+        partial = self._whole.__enter__()
+        try:
+            return partial.open("wb")
+        except OSError as error:
+            self._whole.__exit__(type(error), error, None)
+            raise
 
     def write(self, table: pa.Table, *, unalike: Sequence[str] = ()) -> None:
         """Write some rows; the first call fixes the columns.

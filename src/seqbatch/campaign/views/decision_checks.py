@@ -49,6 +49,8 @@ class DecisionChecks:
         self._state: tuple[int, Any] | None = None
         # The units of one event that are decided on together.
         self._together: list[_Waiting] = []
+        #: Units that were decided on again.
+        self.replayed = 0
         # The highest lot of every event that drew its units.
         self._drawn: dict[int, int] = {}
 
@@ -145,6 +147,7 @@ class DecisionChecks:
     def _compare(
         self, event: int, now: Situation, units: pa.Array, stored: Decided, again: Decided
     ) -> None:
+        self.replayed += len(units)
         differs = (
             (again.actions != stored.actions)
             | (again.randomised != stored.randomised)

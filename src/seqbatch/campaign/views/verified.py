@@ -27,7 +27,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verification looked at, what it found, and what is no damage but should be known."""
+    """What a verification looked at, what it found, and what is no damage but should be known.
+
+    Parameters
+    ----------
+    events
+        Events.
+    units
+        Units that were decided on again; those of a chunk that cannot be read are not among them.
+    outcomes
+        Rows of outcomes that were read.
+    states
+        Estimates that were computed again.
+    findings, notes
+        What is not as it should be, and what is no damage.
+    """
 
     events: int
     units: int

@@ -102,7 +102,7 @@ class _Verifying:
         # The hashes of every event's records, as they are found.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._absent = StoredAbsences()
-        self._units = self._outcomes = self._states = 0
+        self._units = self._outcomes = self._recomputed = 0
 
     def run(self) -> Verified:
         guard = self._findings.guard
@@ -125,6 +125,7 @@ class _Verifying:
             learns = event.kind == "amend" and relearns(event.payload)
             if learns or event.kind in ("create", "close"):
                 self._findings.guard(event.sequence, "state", lambda e=event: checks.estimate(e))
+        self._recomputed = checks.recomputed
 
     def _verified(self) -> Verified:
         """Sum up what was found, in the order of events, and what should be known beside it."""
@@ -143,7 +144,8 @@ class _Verifying:
             notes += (STOPPED.format(len(stopped)),)
         found = [finding for finding in self._findings.found if finding not in stopped]
         order = tuple(sorted(found, key=lambda finding: finding.event))
-        return Verified(len(self._events), self._units, self._outcomes, self._states, order, notes)
+        replayed, recomputed = self._decisions.replayed, self._recomputed
+        return Verified(len(self._events), replayed, self._outcomes, recomputed, order, notes)
 
     def _chain(self) -> None:
         previous = ""
@@ -234,7 +236,6 @@ class _Verifying:
         for state in self._reader.states():
             place = f"state after wave {state.wave}"
             self._findings.guard(state.event, place, lambda s=state, p=place: self._record(s, p))
-            self._states += 1
 
     def _unit_chunks(self) -> None:
         guard = self._findings.guard

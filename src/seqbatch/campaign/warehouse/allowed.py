@@ -17,9 +17,11 @@ from seqbatch.campaign.design.eligibility import (
     columns,
 )
 from seqbatch.campaign.design.limits import LARGEST_NUMBER
+from seqbatch.campaign.tables.columns import TOO_LARGE
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.problems import briefly
 
 #: An expression and its name.
 Item = tuple[str, str]
@@ -75,7 +77,7 @@ def allowed_of(encoder: Encoder, sql: Dialect) -> Allowed | None:
         read.append((casts[kind], places[name]))
         if kind == "number":
             large = f"ABS({places[name]}) >= {sql.number(LARGEST_NUMBER)}"
-            problems.append((large, f"{name} is too large"))
+            problems.append((large, briefly(name, TOO_LARGE)))
     asked = [
         (f"CASE WHEN {_holds(rule, sql, places)} THEN 1 ELSE 0 END" if rule else "1", f"a{place}")
         for place, rule in enumerate(eligibility.rules)
@@ -83,7 +85,7 @@ def allowed_of(encoder: Encoder, sql: Dialect) -> Allowed | None:
     ]
     others = " + ".join(name for _, name in asked)
     if eligibility.fallback is None:
-        problems.append((f"{others} = 0", "no action is eligible for this unit"))
+        problems.append((f"{others} = 0", briefly("", eligibility.refusal)))
     return Allowed(read, asked, _settled(eligibility, sql, others), problems)
 
 

@@ -8,12 +8,17 @@ import datetime
 from dataclasses import dataclass, field
 
 from seqbatch.campaign.design.limits import LARGEST_NUMBER
+from seqbatch.campaign.tables.columns import MISSING as NONE
+from seqbatch.campaign.tables.columns import TOO_LARGE
+from seqbatch.campaign.tables.dates import UNLIKELY
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.boolean import BooleanFeature
 from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.tables.features.date import LEVELS, DateFeature
 from seqbatch.campaign.tables.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.problems import briefly
 
 #: An expression and its name.
 Item = tuple[str, str]
@@ -68,6 +73,10 @@ class Columns:
         if left in self.steady and right in self.steady:
             self.steady[name] = f"({self.steady[left]}) * ({self.steady[right]})"
 
+    def refuse(self, condition: str, part: Feature, reason: str) -> None:
+        """Add a condition under which a unit is refused."""
+        self.problems.append((condition, briefly(part.name, reason)))
+
     def key(self, name: str, values: int) -> None:
         """Count a column among those that make up cells."""
         self.keys.append(name)
@@ -107,9 +116,9 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
 def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> None:
     made.read.append((sql.as_number(sql.name_of(part.name)), given))
     if part.rules.missing == "refuse":
-        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+        made.refuse(f"{given} IS NULL", part, NONE)
     most = sql.number(LARGEST_NUMBER)
-    made.problems.append((f"ABS({given}) >= {most}", f"{part.name} is too large"))
+    made.refuse(f"ABS({given}) >= {most}", part, TOO_LARGE)
     _scaled(made, sql, part.number, given)
 
 
@@ -133,10 +142,10 @@ def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str
     made.read.append((sql.as_date(sql.name_of(part.name)), given))
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
-        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+        made.refuse(f"{given} IS NULL", part, NONE)
     # Dates are compared, not days: those of an infinite date are NULL in DuckDB.
     unlikely = f"{given} NOT BETWEEN DATE '1000-01-01' AND DATE '9999-12-31'"
-    made.problems.append((unlikely, f"{part.name} is not between the years 1000 and 9999"))
+    made.refuse(unlikely, part, UNLIKELY)
     counted = {"weekday": f"MOD({day} + {MONDAY}, 7)", "month": f"{sql.month(given)} - 1"}
     for each in part.rules.parts:
         name = f"{place}_{each}"
@@ -156,7 +165,7 @@ def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str
 def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:
     made.read.append((sql.name_of(part.name), given))
     if part.missing == "refuse":
-        made.problems.append((f"{given} IS NULL", f"{part.name} is missing"))
+        made.refuse(f"{given} IS NULL", part, NONE)
     yes = f"{given} OR {given} IS NULL" if part.missing is True else given
     made.key(given, 3)
     made.add(_indicator(sql, yes), steady=True)
@@ -177,9 +186,9 @@ def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place:
     ]
     made.levels.append((f"CASE {' '.join(cases)} ELSE {other} END", place))
     if not part.accepts_missing:
-        made.problems.append((f"{place} = {MISSING}", f"{part.name} is missing"))
+        made.refuse(f"{place} = {MISSING}", part, NONE)
     if not part.other:
-        made.problems.append((f"{place} = {UNSEEN}", f"{part.name} has a level not declared"))
+        made.refuse(f"{place} = {UNSEEN}", part, part.rule)
     known = part.rare is not None or not part.rules.learns
     made.key(place, len(part.levels) + 2)
     for number in range(len(part.levels)):

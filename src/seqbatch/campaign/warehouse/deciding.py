@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from seqbatch.campaign.deciding.draws import DIGITS, md5_key
 from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.tables.columns import MISSING
 from seqbatch.campaign.tables.ids import BAR
 from seqbatch.campaign.warehouse.allowed import COUNT, allowed_of
 from seqbatch.campaign.warehouse.choosing import chances_of_all, chances_of_allowed, even
 from seqbatch.campaign.warehouse.columns import Columns, Item, columns_of
 from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.problems import briefly
 from seqbatch.campaign.warehouse.rule import Rule
 from seqbatch.campaign.warehouse.stages import Stages, named
 from seqbatch.core.arrays import Floats
@@ -86,7 +88,10 @@ class Deciding:
             size = sql.number(0.5 ** (4 * (stop - start)))
             whole = sql.digits("digest", start, stop)
             draws.append((f"CAST({whole} AS {sql.double}) * {size}", name))
-        missing = [(f"{alias} IS NULL OR {alias} = ''", "an id is missing") for alias in self.ids]
+        missing = [
+            (f"{alias} IS NULL OR {alias} = ''", briefly(name, MISSING))
+            for alias, name in zip(self.ids, self._now.spec.unit, strict=True)
+        ]
         more = self._allowed.problems if self._allowed else []
         cases = " ".join(
             f"WHEN {condition} THEN {sql.text(why)}"

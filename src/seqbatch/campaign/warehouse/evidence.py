@@ -31,14 +31,27 @@ def wrong_statement(now: Situation, state: Any, text: str) -> str:
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
         return "is no statement of seqbatch campaign sql --what sums"
-    if (about["campaign"], about["event"]) != (now.name, now.sequence):
-        return (
-            f"was made for campaign {about['campaign']!r} after event {about['event']}, not for "
-            f"{now.name!r} after event {now.sequence}"
-        )
+    if problem := _of_another(now, about):
+        return problem
     sql = dialect_of(about["dialect"])
     own = summed_up(now, rule_of(now, state), sql, str(about["units"]), str(about["outcomes"]))
     return "" if own == text else "was changed: the campaign's own statement is another one"
+
+
+def _of_another(now: Situation, about: dict[str, Any]) -> str:
+    """Return whose a statement is, by what it says of itself; "" where it is the open wave's."""
+    name, event = about.get("campaign"), about.get("event")
+    if (name, event) != (now.name, now.sequence):
+        return (
+            f"was made for wave {about.get('wave')} of campaign {name!r} after event {event}, not "
+            f"for wave {now.wave} of {now.name!r} after event {now.sequence}"
+        )
+    if about.get("hash") != now.hash:
+        return (
+            f"was made for another campaign called {name!r}: the hash of its event {event} begins "
+            f"with {str(about.get('hash'))[:12]}, here with {now.hash[:12]}"
+        )
+    return ""
 
 
 def wrong_evidence(now: Situation, state: Any, said: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from seqbatch.campaign.tables.beside import BesideColumn
 from seqbatch.campaign.tables.columns import Problems, read_numbers
 from seqbatch.campaign.tables.ids import id_columns, read_ids
 from seqbatch.campaign.warehouse.allowed import beside
+from seqbatch.campaign.warehouse.problems import briefly
 from seqbatch.campaign.warehouse.rule import require_expressible
 from seqbatch.campaign.warehouse.statement import marked, require_summable
 from seqbatch.campaign.warehouse.summing import CHANCES
@@ -54,7 +55,7 @@ class FrozenRule:
         A unit with a problem gets no action.
         """
         given, problems = self._read(batch)
-        kept = np.flatnonzero([not problem for problem in problems])
+        kept = np.setdiff1d(np.arange(batch.num_rows), list(problems))
         if len(kept) < batch.num_rows:
             given, _ = self._read(batch.take(pa.array(kept)))
         return self._answers(batch, problems, kept, self._decided(given))
@@ -75,7 +76,7 @@ class FrozenRule:
         """
         require_summable(self.now)
         now, (given, problems) = self.now, self._read(batch)
-        if wrong := {problem: row for row, problem in enumerate(problems) if problem}:
+        if wrong := {f"{column} {why}".strip(): row for row, (column, why) in problems.items()}:
             found = [(row + 1, "", problem) for problem, row in wrong.items()]
             raise InvalidFileError("a batch of units", found, "nothing was summed up")
         ids, decided = given.column(0).to_pylist(), self._decided(given)
@@ -117,9 +118,10 @@ class FrozenRule:
         """
         return tally.table(self.now, marked(statement))
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, list[str]]:
-        """Return the columns of units, ids first, and what is wrong with each unit, if anything."""
-        encoder, problems = self.now.encoder(wave=self.now.wave), Problems()
+    def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, tuple[str, str]]]:
+        """Return the columns of units, ids first, and what is wrong: by row, column and reason."""
+        # All of them: a unit that none is kept of would be given an action.
+        encoder, problems = self.now.encoder(wave=self.now.wave), Problems(most=None)
         ids, wrong = read_ids(batch, encoder.unit_columns)
         for row, (column, reason) in wrong.items():
             problems.add(0, column, {row: reason})
@@ -128,15 +130,16 @@ class FrozenRule:
         whole = pa.RecordBatch.from_arrays(
             [*columns, pa.array(ids, type=pa.string())], names=[*names, encoder.unit]
         )
-        given, found = encoder.prepared(whole, 0, problems)[1], [""] * batch.num_rows
+        given = encoder.prepared(whole, 0, problems)[1]
         for name, kind in beside(encoder).items():
             kept, unfit = BesideColumn(name, kind).read(batch.column(name))
             problems.add(0, name, unfit)
             given = given.append_column(name, kept)
         if encoder.eligibility is not None:
-            problems.add(0, encoder.unit, encoder.eligibility.nothing(given))
+            problems.add(0, "", encoder.eligibility.nothing(given))
+        found: dict[int, tuple[str, str]] = {}
         for row, column, reason in problems.found:
-            found[row - 1] = found[row - 1] or f"{column} {reason}"
+            found.setdefault(row - 1, (column, reason))
         return given, found
 
     def _decided(self, given: pa.Table) -> Decided:
@@ -159,7 +162,11 @@ class FrozenRule:
         return np.where(absent, counted, np.where(outside, np.nan, value)), absent, outside
 
     def _answers(
-        self, batch: pa.RecordBatch, problems: list[str], kept: Any, decided: Decided
+        self,
+        batch: pa.RecordBatch,
+        problems: dict[int, tuple[str, str]],
+        kept: Any,
+        decided: Decided,
     ) -> pa.RecordBatch:
         now, K = self.now, len(self.now.active)
         place = np.full(batch.num_rows, -1)
@@ -169,6 +176,7 @@ class FrozenRule:
         names = pa.array([action.name for action in now.actions])
         actions = pa.array(decided.actions)
         own = decided.probabilities[np.arange(len(kept)), decided.actions]
+        said = {row: briefly(*problem) for row, problem in problems.items()}
         made: dict[str, Any] = {
             **id_columns(read_ids(batch, now.spec.unit)[0], now.spec.unit),
             "action": names.take(actions).take(rows),
@@ -181,7 +189,7 @@ class FrozenRule:
                 for a in range(K)
             },
             "part": pa.array(decided.groups).take(rows),
-            "problem": pa.array([problem or None for problem in problems], type=pa.string()),
+            "problem": pa.array(map(said.get, range(batch.num_rows)), type=pa.string()),
         }
         return pa.RecordBatch.from_pydict(made)
 

@@ -8,6 +8,7 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.warehouse.columns import Item
 from seqbatch.campaign.warehouse.deciding import Deciding
 from seqbatch.campaign.warehouse.dialects import Dialect, dialect_of
 from seqbatch.campaign.warehouse.rule import Rule, rule_of
@@ -77,15 +78,18 @@ def assigning(now: Situation, rule: Rule, sql: Dialect, units: str) -> str:
         (str(now.wave), "wave"),
         (f"CASE chosen {scores} END", "score"),
         (f"CASE chosen {chances} END", "probability"),
-        *named("randomised"),
-        *((f"p{action}", f"p{action}") for action in range(K)),
-        *named("part", "problem"),
+        *(_unless_refused(each) for each in ("randomised", *(f"p{a}" for a in range(K)), "part")),
+        *named("problem"),
     ]
     said = [
         "Each unit's action. " + ", ".join(f"p{a}: {_plain(n)}" for a, n in enumerate(names)),
         "A unit with a problem gets no action. Every unit must be in the table once.",
     ]
     return _headed(now, sql, said, made.stages.statement(items), units=units, outcomes=None)
+
+
+def _unless_refused(column: str) -> Item:
+    return f"CASE WHEN problem IS NULL THEN {column} END", column
 
 
 def summed_up(now: Situation, rule: Rule, sql: Dialect, units: str, outcomes: str) -> str:

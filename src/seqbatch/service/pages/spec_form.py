@@ -2,7 +2,6 @@
 
 import json
 import re
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -82,8 +81,6 @@ class SpecForm:
             raise InvalidArgumentError("control", "one of the actions", "a row without a name")
         return Choices(
             name=self.name,
-            # One that nobody guesses: who knows it can foresee actions.
-            seed=secrets.randbelow(1 << 53),
             actions=[name for name, _ in named],
             control=control,
             costs={

@@ -153,6 +153,12 @@ class LevelsFeature(CategoricalFeature):
         places = [place for place, level in enumerate(self.levels) if level in reached]
         return one_of(rng, count, width, places)
 
+    @property
+    def rule(self) -> str:
+        """What a level must be that has a place."""
+        levels = self.rules.levels
+        return f"must be one of {', '.join(levels[:8])}" + (", ..." if len(levels) > 8 else "")
+
     def unseen(self, encoded: Any) -> dict[int, str]:
         """Return the rows whose level has no place."""
         if self.other:
@@ -167,9 +173,8 @@ class LevelsFeature(CategoricalFeature):
             return {}
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(np.isin(places, list(strange)))
-        shown = ", ".join(self.rules.levels[:8]) + (", ..." if len(self.rules.levels) > 8 else "")
         return {
-            int(r): f"must be one of {shown}; received {strange[int(places[r])][:60]!r}; "
+            int(r): f"{self.rule}; received {strange[int(places[r])][:60]!r}; "
             "other = true would accept it"
             for r in rows
         }
