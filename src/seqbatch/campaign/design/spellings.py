@@ -1,0 +1,30 @@
+"""Values of a category that may be one value, spelled in several ways."""
+
+import unicodedata
+from collections.abc import Iterable
+
+from seqbatch.campaign.design.written import quoted
+
+#: So many spellings of one value are shown.
+SHOWN = 3
+
+
+def several_spellings(values: Iterable[str]) -> str:
+    """Say which values differ only by case, spaces or Unicode form; "" where none do.
+
+    >>> several_spellings(["Urban", "Rural", "URBAN", "Urban "])
+    '"Urban", "URBAN", "Urban " differ only by case or spaces, and none counts as another'
+    >>> several_spellings(["Urban", "Rural"])
+    ''
+    """
+    spelled: dict[str, list[str]] = {}
+    for value in values:
+        plain = unicodedata.normalize("NFKC", value).casefold()
+        spelled.setdefault("".join(plain.split()), []).append(value)
+    several = [same for same in spelled.values() if len(same) > 1]
+    if not several:
+        return ""
+    first = ", ".join(quoted(value) for value in several[0][:SHOWN])
+    more = ", ..." if len(several[0]) > SHOWN else ""
+    others = f" (and {len(several) - 1:,} more such values)" if len(several) > 1 else ""
+    return f"{first}{more} differ only by case or spaces, and none counts as another{others}"
