@@ -9,6 +9,15 @@ from seqbatch.campaign.design.written import quoted
 SHOWN = 3
 
 
+def plainly_spelled(value: str) -> str:
+    """Return a text without what people spell in several ways: case, spaces, Unicode form.
+
+    >>> plainly_spelled("Saint Denis ") == plainly_spelled("SAINT  DENIS")
+    True
+    """
+    return "".join(unicodedata.normalize("NFKC", value).casefold().split())
+
+
 def several_spellings(values: Iterable[str]) -> str:
     """Say which values differ only by case, spaces or Unicode form; "" where none do.
 
@@ -19,8 +28,7 @@ def several_spellings(values: Iterable[str]) -> str:
     """
     spelled: dict[str, list[str]] = {}
     for value in values:
-        plain = unicodedata.normalize("NFKC", value).casefold()
-        spelled.setdefault("".join(plain.split()), []).append(value)
+        spelled.setdefault(plainly_spelled(value), []).append(value)
     several = [same for same in spelled.values() if len(same) > 1]
     if not several:
         return ""
