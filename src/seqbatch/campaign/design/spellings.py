@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from seqbatch.campaign.design.written import quoted
+from seqbatch.display import counted
 
 #: So many spellings of one value are shown.
 SHOWN = 3
@@ -34,5 +35,6 @@ def several_spellings(values: Iterable[str]) -> str:
         return ""
     first = ", ".join(quoted(value) for value in several[0][:SHOWN])
     more = ", ..." if len(several[0]) > SHOWN else ""
-    others = f" (and {len(several) - 1:,} more such values)" if len(several) > 1 else ""
+    left = len(several) - 1
+    others = f" (and {counted(left, 'more such value')})" if left else ""
     return f"{first}{more} differ only by case or spaces, and none counts as another{others}"
