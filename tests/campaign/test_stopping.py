@@ -110,6 +110,15 @@ def test_less_is_better_turns_the_statistic_around(store):
     assert look.actions[0].statistic > 0 > look.actions[0].high
 
 
+@pytest.mark.parametrize(("size", "verdict"), [(1e9, "success"), (-1e9, "harm")])
+def test_an_effect_beyond_every_tail_has_a_finite_statistic(store, size, verdict):
+    campaign = run(trial(store), sizes=(120,), value=effect(size))
+    look = campaign.findings().stopping.looks[-1]
+    assert look.verdict == f"stop for {verdict}"
+    assert 38 < abs(look.actions[0].statistic) < 39
+    assert campaign.verify().sound
+
+
 def test_several_actions_share_the_error(store):
     actions = ["none", "mail", "call", "late"]
     campaign = run(trial(store, actions=actions), sizes=(120,), value=nothing)
