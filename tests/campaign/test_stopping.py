@@ -140,6 +140,15 @@ def test_equal_outcomes_spend_nothing(store):
     assert look.boundary == pytest.approx(2.509, abs=2e-3)
 
 
+def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
+    priced = ["none", {"name": "mail", "cost": 0.1}]
+    campaign = trial(store, actions=priced)
+    run(campaign, sizes=(120,), value=lambda frame, _: np.full(len(frame), 0.3))
+    assert campaign.events()[-1].payload["stopping"] is None
+    assert campaign.findings().sentences[0].startswith("All outcomes so far are equal")
+    assert campaign.verify().sound
+
+
 def test_looks_without_a_rule_are_said_to_err(store):
     campaign = trial(store, stopping={"rule": "none"})
     said = []

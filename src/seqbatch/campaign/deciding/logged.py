@@ -179,14 +179,16 @@ class Logged:
         values = self.known.within(chunk.first, chunk.first + chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
+        sign, costs = now.spec.reward.sign, any(action.cost for action in now.actions)
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=now.spec.reward.sign * now.rewards(values, decided.actions),
+            outcomes=sign * now.rewards(values, decided.actions),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
             eligible=self._eligible(given),
+            before_costs=sign * values if costs else None,
         )
 
     @property
