@@ -163,3 +163,14 @@ def test_a_stopping_rule_looks_at_those_who_may_get_both(store, rule):
     closed = campaign.close()
     assert {one.action for one in closed.stopping.actions} == {"mail", "call"}
     assert campaign.verify().sound
+
+
+def test_texts_that_a_rule_misses_by_case_or_spaces_are_warned_about(store):
+    rule = {"call": "region not in ['north', 'East'] and zip != 'rural'"}
+    campaign = created(store, columns={"region": "text"}, eligible=rule)
+    regions = ["north", "North", "north ", "EAST", "East", "south"] * 10
+    (said,) = campaign.assign(units(60).with_columns(region=pl.Series(regions))).warnings
+    assert said.startswith("region has texts that differ from those in [eligible] only by case or")
+    assert "others to it: 'North', 'north ', 'EAST'; spell them alike" in said
+    plain = units(60, start=60).with_columns(region=pl.lit("north"))
+    assert campaign.assign(plain).warnings == ()

@@ -137,3 +137,13 @@ def test_ids_of_others_are_not_said_to_be_changed(store):
     assert campaign.record(strangers).advice == ()
     few = table.with_columns(id=pl.Series(["5", *table["id"][1:]]))
     assert campaign.record(few).advice == ()
+
+
+def test_a_list_with_changed_ids_is_warned_about(store):
+    campaign = created(store)
+    campaign.assign(units(100))
+    assert campaign.assign(units(30, start=100), draw=True).warnings == ()
+    changed = units(140, start=60).with_columns(pl.col("id").str.strip_chars_start("0"))
+    (said,) = campaign.assign(changed, draw=True).warnings
+    assert said.startswith("70 of the first 140 new ids are those of units that were assigned")
+    assert "('60' may be '000060')" in said

@@ -290,3 +290,11 @@ def test_a_correction_has_one_value_of_each_unit(store, tmp_path, monkeypatch, b
     )
     assert float(values["000001"]) == 20
     assert campaign.verify().sound
+
+
+def test_a_file_of_assignments_is_no_file_of_outcomes(store):
+    campaign = created(store, reward={"column": "score"})
+    answers = pl.from_arrow(campaign.assign(units(300)).table)
+    with pytest.raises(InvalidFileError, match="'score': is what assign wrote, and no outcome"):
+        campaign.record(answers)
+    assert campaign.record(answers.select("id", "wave", "score")).accepted == 300

@@ -6,12 +6,14 @@ import io
 import json
 import re
 from collections import Counter
+from datetime import date, timedelta
 
 import numpy as np
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.deciding.logged import Columns
 from seqbatch.campaign.views.findings_tables import with_sections
 from seqbatch.campaign.views.report import document
 from seqbatch.campaign.views.reporting.material import gathered
@@ -418,3 +420,46 @@ def test_a_masked_report_says_so(store, tmp_path):
     text = campaign.report(tmp_path / "r.md").read_text()
     assert "The campaign is masked: until it is unmasked" in text
     assert "The one that others are compared with: named in the key." in text
+
+
+def test_outcomes_after_the_last_closing_are_counted_once_everywhere(store, tmp_path):
+    campaign = Campaign.create({**SPEC, "required_outcomes": 0.5}, store=store)
+    wave(campaign, 1, 900)
+    given = pl.DataFrame({"customer": [f"2-{n}" for n in range(900)], "age": [40.0] * 900,
+                          "member": [0, 1] * 450})  # fmt: skip
+    campaign.assign(given)
+    back = given.select("customer").with_columns(visit=pl.Series([0.0, 1.0, 1.0] * 300))
+    campaign.record(back[:600])
+    campaign.close()
+    assert "Missing: 300 of 1,800 customers" in section(page(campaign, tmp_path), "quality")
+    assert campaign.findings().late == 0
+    campaign.record(back[600:])
+    found, shown = campaign.findings(), section(page(campaign, tmp_path), "quality")
+    assert "Missing: 0 of 1,800 customers" in shown
+    assert "What had come in when each wave was closed" in shown
+    assert found.outcomes == 1_800
+    assert any(note.startswith("Since the last closing 300 outcomes") for note in found.notes)
+
+
+def test_days_are_told_in_their_own_numbers(store):
+    changes = {"start": date(2026, 3, 1), "features": {"date": {"joined": "iso"}}}
+    campaign = Campaign.create({**SPEC, **changes, "grid": {"sizes": [100]}}, store=store)
+    days = np.arange(100) % 50
+    given = pl.DataFrame({
+        "customer": [f"{n}" for n in range(100)],
+        "joined": [date(2026, 3, 1) - timedelta(days=int(each)) for each in days],
+    })  # fmt: skip
+    campaign.assign(given)
+    campaign.record(given.select("customer").with_columns(visit=pl.Series(days % 2 * 1.0)))
+    campaign.close()
+    by_name = {one.name: one for one in gathered(store, "shop").features}
+    assert by_name["joined days"].mean == pytest.approx(24.5)
+    assert by_name["joined days"].spread == pytest.approx(days.std(), rel=0.02)
+
+
+def test_a_nothing_stays_one_when_a_column_is_scaled_back():
+    shares = np.arange(1, 100) / 100
+    for mean, spread in zip(shares, np.sqrt(shares * (1 - shares)), strict=True):
+        columns = Columns(("intercept", "member"), np.array([0]), np.array([mean]),
+                          np.array([spread]), ((0.0, 1.0),))  # fmt: skip
+        assert columns.own_value(1, -mean / spread) == 0.0

@@ -110,6 +110,15 @@ def test_less_is_better_turns_the_statistic_around(store):
     assert look.actions[0].statistic > 0 > look.actions[0].high
 
 
+@pytest.mark.parametrize(("size", "verdict"), [(1e9, "success"), (-1e9, "harm")])
+def test_an_effect_beyond_every_tail_has_a_finite_statistic(store, size, verdict):
+    campaign = run(trial(store), sizes=(120,), value=effect(size))
+    look = campaign.findings().stopping.looks[-1]
+    assert look.verdict == f"stop for {verdict}"
+    assert 38 < abs(look.actions[0].statistic) < 39
+    assert campaign.verify().sound
+
+
 def test_several_actions_share_the_error(store):
     actions = ["none", "mail", "call", "late"]
     campaign = run(trial(store, actions=actions), sizes=(120,), value=nothing)
@@ -129,6 +138,15 @@ def test_equal_outcomes_spend_nothing(store):
     # The first look at two thirds of the information may spend all that is due by then.
     assert look.information == pytest.approx(2 / 3)
     assert look.boundary == pytest.approx(2.509, abs=2e-3)
+
+
+def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
+    priced = ["none", {"name": "mail", "cost": 0.1}]
+    campaign = trial(store, actions=priced)
+    run(campaign, sizes=(120,), value=lambda frame, _: np.full(len(frame), 0.3))
+    assert campaign.events()[-1].payload["stopping"] is None
+    assert campaign.findings().sentences[0].startswith("All outcomes so far are equal")
+    assert campaign.verify().sound
 
 
 def test_looks_without_a_rule_are_said_to_err(store):

@@ -494,3 +494,16 @@ def test_a_refused_spec_tells_its_places():
         first_spec(None, Choices(name="two words", randomised=3.0))
     assert [place for place, _ in refused.value.places] == ["name", "randomised"]
     assert refused.value.places[1][1] == "must be at most 1; received 3.0"
+
+
+def test_a_value_in_several_spellings_is_asked_about(tmp_path):
+    path = write(tmp_path / "units.csv", {
+        "customer": ids(),
+        "zip": column("Urban", "Rural", "urban", "Urban ", "URBAN"),
+        "channel": column("Web", "Phone"),
+    })  # fmt: skip
+    features, became = accepted(path)
+    assert len(features["categorical"]["zip"]["levels"]) == 5
+    assert became["zip"].asks
+    assert '"Urban", "urban", "Urban ", ... differ only by case or spaces' in became["zip"].why
+    assert not became["channel"].asks

@@ -325,7 +325,8 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     pl.read_csv("o1.csv", infer_schema=False)[:58].write_csv("most.csv")
     run("record", "spring", "most.csv")
     run("close", "spring")
-    assert "no later estimate will use them" in run("record", "spring", "o1.csv").stdout
+    said = run("record", "spring", "o1.csv").stdout
+    assert "Of closed waves: 2 outcomes; findings and the report use them, no later wave" in said
     shown = run("assign", "spring", "units.csv", "--out", "a1.csv", "--force").stdout
     assert shown.startswith("No new units were assigned, 60 already had theirs; written to")
     assert folder.exists()

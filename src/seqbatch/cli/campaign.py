@@ -34,6 +34,8 @@ app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_i
 
 #: Held rows that are shown; all of them are in `export --what held`.
 HELD = 5
+#: A test's p-value below this is no proof, and no peace of mind either.
+UNSURE = 0.05
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Where = Annotated[
@@ -301,9 +303,11 @@ def record(
             say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
         if result.late:
             end = (
-                "the next estimate will use them" if goes_on else "no later estimate will use them"
+                "the next estimate will use them"
+                if goes_on
+                else "findings and the report use them, no later wave is assigned by them"
             )
-            say(f"{result.late:,} belong to closed waves; {end}.")
+            say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
         if result.held:
             show_held(result, "Held rows")
         for each in result.advice:
@@ -396,11 +400,11 @@ def show_closed(result: "Closed") -> None:
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
-        say(f"{result.late:,} late outcomes of earlier waves entered the estimate.")
+        say(f"{counted(result.late, 'late outcome')} of earlier waves entered the estimate.")
     if result.replaced:
-        say(f"{result.replaced:,} late outcomes replaced what absent units had counted as.")
+        say(f"{counted(result.replaced, 'late outcome')} replaced what absent units counted as.")
     if result.corrected:
-        say(f"{result.corrected:,} corrections of earlier outcomes entered the estimate.")
+        say(f"{counted(result.corrected, 'correction')} of earlier outcomes entered the estimate.")
     if result.stopping is not None:
         say(look_text(result.stopping))
     if result.inflated is not None:
@@ -423,7 +427,8 @@ def _missing_text(test: "ChiSquare") -> str:
             f"Missing outcomes DIFFER by action (p = {test.p:.3g}). Investigate before using these "
             "results."
         )
-    return f"Missing outcomes: no sign that they differ by action (p = {test.p:.3g})."
+    sign = "no sign" if test.p >= UNSURE else "no clear sign"
+    return f"Missing outcomes: {sign} that they differ by action (p = {test.p:.3g})."
 
 
 def _allocation_text(test: "ChiSquare") -> str:
@@ -435,6 +440,8 @@ def _allocation_text(test: "ChiSquare") -> str:
             f"Allocation does NOT match the logged probabilities (p = {test.p:.3g}). Investigate "
             "before using these results."
         )
+    if test.p < UNSURE:
+        return f"Allocation: no clear sign against the logged probabilities (p = {test.p:.3g})."
     return f"Allocation matches the logged probabilities (p = {test.p:.3g})."
 
 

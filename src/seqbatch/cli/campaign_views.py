@@ -241,7 +241,7 @@ def export(
     if as_json and out != "-":
         dump({"rows": count, "out": out})
     elif out != "-":
-        say(f"Wrote {count:,} rows to {out}.")
+        say(f"Wrote {counted(count, 'row')} to {out}.")
 
 
 @app.command()

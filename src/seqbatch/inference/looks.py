@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf, isfinite, nan
+from math import inf, isfinite, nan, ulp
 
 from seqbatch.core import arguments
 from seqbatch.display import Table, number, shown
@@ -186,6 +186,8 @@ def repeated(pooled: Interval, bound: float, *, level: float) -> Interval:
 def standardised(pooled: Interval) -> float:
     """Return theta/se, moved from Student's t to the standard normal with the same tail.
 
+    It is finite: beyond 38 or so a tail is smaller than any number, and counts as the smallest.
+
     >>> from seqbatch.inference.intervals import student
     >>> round(standardised(student("a lift", 2.228, 1.0, 10, level=0.95)), 2)
     1.96
@@ -196,7 +198,7 @@ def standardised(pooled: Interval) -> float:
         return 0.0
     t = pooled.estimate / pooled.error
     below = float(stdtr(pooled.df, -abs(t)))
-    z = -float(ndtri(below)) if below > 0 else inf
+    z = -float(ndtri(max(below, ulp(0.0))))
     return z if t > 0 else -z
 
 

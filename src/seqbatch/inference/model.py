@@ -41,7 +41,8 @@ class Evidence:
         """Return the evidence with these units added."""
         cells = np.where(rows.returned, rows.actions, -1)
         outcomes = np.where(rows.returned, rows.outcomes, 0.0)
-        known = rows.outcomes[rows.returned]
+        own = rows.outcomes if rows.before_costs is None else rows.before_costs
+        known = own[rows.returned]
         return Evidence(
             self.statistics.add(rows.features, outcomes, cells),
             self.assigned + np.bincount(rows.actions, minlength=len(self.assigned)),

@@ -37,6 +37,9 @@ class Rows:
         Declared segments: for each name the level of every unit.
     eligible
         Which actions each unit could have got, shape (n, K); None where all could get all.
+    before_costs
+        The outcomes before what actions cost was taken off, by which it is told whether they are
+        all equal; None where nothing was.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Rows:
     clusters: AnyArray | None = None
     groups: Mapping[str, AnyArray] = field(default_factory=dict)
     eligible: Bools | None = None
+    before_costs: Floats | None = None
 
     @classmethod
     def of(
@@ -91,6 +95,7 @@ class Rows:
             None if self.clusters is None else self.clusters[among],
             {name: levels[among] for name, levels in self.groups.items()},
             None if self.eligible is None else self.eligible[among],
+            None if self.before_costs is None else self.before_costs[among],
         )
 
     @property

@@ -19,6 +19,7 @@ from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.date import DateFeature
 from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.campaign.tables.ids import id_columns
 from seqbatch.core.arrays import Bools, Floats, Integers
@@ -60,12 +61,13 @@ class Columns:
     def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "Columns":
         """Return columns that are known by their places among the encoder's."""
         names = [encoder.names[place] for place in places]
+        scales = _scales(encoder)
         return cls(
             names=("intercept", *names),
             places=places,
             mean=mean,
             spread=spread,
-            scales=tuple(_scale(encoder, name) for name in names),
+            scales=tuple(scales.get(name, (0.0, 1.0)) for name in names),
         )
 
     def standardised(self, encoded: Floats) -> Floats:
@@ -77,13 +79,18 @@ class Columns:
     def own_value(self, column: int, value: float) -> float:
         """Return a standardised number of a column as the file has it, the constant being 0."""
         mean, sd = self.scales[column - 1]
-        return mean + sd * float(self.mean[column - 1] + self.spread[column - 1] * value)
+        own = mean + sd * float(self.mean[column - 1] + self.spread[column - 1] * value)
+        # What is left of a 0 by rounding is a 0.
+        return 0.0 if abs(own) < 1e-12 * abs(sd) * float(self.spread[column - 1]) else own
 
 
-def _scale(encoder: Encoder, column: str) -> tuple[float, float]:
-    part = encoder.parts.get(column)
-    frozen = part.number.frozen if isinstance(part, NumericFeature) else None
-    return (0.0, 1.0) if frozen is None else (frozen.mean, frozen.sd)
+def _scales(encoder: Encoder) -> dict[str, tuple[float, float]]:
+    """Return how the encoder scaled its columns of numbers and of days."""
+    parts = encoder.parts.values()
+    numbers = [part.number for part in parts if isinstance(part, NumericFeature)]
+    numbers += [part.days for part in parts if isinstance(part, DateFeature)]
+    known = [(one.name, one.frozen) for one in numbers]
+    return {name: (frozen.mean, frozen.sd) for name, frozen in known if frozen is not None}
 
 
 @dataclass(eq=False)
@@ -172,14 +179,16 @@ class Logged:
         values = self.known.within(chunk.first, chunk.first + chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
+        sign, costs = now.spec.reward.sign, any(action.cost for action in now.actions)
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=now.spec.reward.sign * now.rewards(values, decided.actions),
+            outcomes=sign * now.rewards(values, decided.actions),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
             eligible=self._eligible(given),
+            before_costs=sign * values if costs else None,
         )
 
     @property

@@ -19,6 +19,7 @@ from seqbatch.campaign.design.spelled_numbers import (
     is_amount,
     no_numbers,
 )
+from seqbatch.campaign.design.spellings import several_spellings
 from seqbatch.campaign.design.ways import (
     CHECK,
     Habits,
@@ -283,6 +284,8 @@ def _categorical(column: Column) -> Proposal:
     if column.empty:
         settings["missing"] = "level"
         why.append(f"{_missing(column)} a level of their own")
+    if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
+        why.append(f"{CHECK} {spelled}; spell them alike in the file")
     return Proposal(column.name, "categorical", value(settings), _joined(*why))
 
 

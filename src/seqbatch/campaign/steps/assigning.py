@@ -18,6 +18,7 @@ from seqbatch.campaign.record.frozen_state import frozen_state
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store
 from seqbatch.campaign.steps.answering import Answered, Claimed, Deciding
+from seqbatch.campaign.steps.changed_ids import SAMPLE, NewIds
 from seqbatch.campaign.steps.drawing import Drawing
 from seqbatch.campaign.tables.ahead import over
 from seqbatch.campaign.tables.assignments import no_assignments
@@ -121,6 +122,7 @@ class Assigning:
         self._clipped: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
         self._drawing: Drawing | None = None
+        self._new_ids = NewIds()
         # The decisions of units that are decided on together, taken as they are kept.
         self._together: Balanced | None = None
 
@@ -176,7 +178,10 @@ class Assigning:
             clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
-            warnings=checked.warnings,
+            warnings=(
+                *checked.warnings,
+                *self._new_ids.warning(self.change, before=self.now.assigned),
+            ),
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
@@ -209,6 +214,9 @@ class Assigning:
             # The database is asked here, by one thread.
             earlier = self._stored.decided(numbers[old]) if len(old) else None
             state = self._known() if len(fresh) else None
+            # Lists come from people; single units come from programs, many in a second.
+            if self.file or self.draw:
+                self._new_ids.add(units.take(fresh[:SAMPLE]))
             yield Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
             self._chunk += bool(len(fresh))
             self._number += len(fresh)

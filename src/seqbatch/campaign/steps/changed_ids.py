@@ -13,6 +13,8 @@ from seqbatch.campaign.record.store import Change
 
 #: Unknown ids that are looked at, and lengths of ids that are tried.
 LOOKED_AT, LENGTHS = 5_000, 8
+#: New ids of a list of units that are looked at, and how many of them have to match to be told.
+FEWEST, SAMPLE, TOLD = 20, 500, 0.01
 
 
 class UnknownIds:
@@ -33,12 +35,7 @@ class UnknownIds:
         ids = list(self._ids)
         if not ids or self._rows <= rows / 2:
             return ""
-        lengths = _lengths(change)
-        tried = [(each, form) for each in ids for form in forms(each, lengths)]
-        numbers = change.numbers([form for _, form in tried])
-        found = {
-            each: form for (each, form), number in zip(tried, numbers, strict=True) if number >= 0
-        }
+        found = _meant(change, ids)
         if len(found) <= len(ids) / 2:
             return ""
         one, meant = next(iter(found.items()))
@@ -47,6 +44,43 @@ class UnknownIds:
             f"around them, case and a final .0 are ignored ({one!r} may be {meant!r}): the ids "
             "were changed on the way."
         )
+
+
+class NewIds:
+    """Gathers the first new ids of a file of units, to be compared with those of earlier files."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    def add(self, units: pa.Array) -> None:
+        """Take ids that get a number."""
+        self._ids += units[: max(SAMPLE - len(self._ids), 0)].to_pylist()
+
+    def warning(self, change: Change, *, before: int) -> tuple[str, ...]:
+        """Say if some may be units that had their number before this one, under changed ids."""
+        if not before or len(self._ids) < FEWEST:
+            return ()
+        found = _meant(change, self._ids, before=before)
+        if len(found) < TOLD * len(self._ids):
+            return ()
+        one, meant = next(iter(found.items()))
+        return (
+            f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
+            "assigned before, but for leading zeros, spaces around them, case or a final .0 "
+            f"({one!a} may be {meant!a}); all of them were assigned as new units",
+        )
+
+
+def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict[str, str]:
+    """Return which ids may be units, those numbered before one if given, and how these spell it."""
+    lengths = _lengths(change)
+    tried = [(each, form) for each in ids for form in forms(each, lengths)]
+    numbers = change.numbers([form for _, form in tried])
+    return {
+        each: form
+        for (each, form), number in zip(tried, numbers.tolist(), strict=True)
+        if number >= 0 and (before is None or number < before)
+    }
 
 
 def forms(given: str, lengths: list[int]) -> list[str]:

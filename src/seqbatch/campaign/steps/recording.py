@@ -1,7 +1,7 @@
 """Record outcomes: judge every row of a file, and keep all but the duplicates."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,8 @@ from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 NOTHING = "nothing was recorded"
+#: What assign writes for every unit, but for the probability of each action.
+ANSWERS = ("action", "wave", "score", "probability", "randomised")
 
 
 @dataclass(frozen=True)
@@ -311,12 +313,25 @@ def check_columns(now: Situation, source: Source) -> list[str]:
     if missing:
         problems = [(0, name, no_such_column(name, there)) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
+    _refuse_answers(number_columns(now.spec), there, source)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)
     # A feature of that name says something else.
     if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
         wanted.append(WAVE)
     return wanted
+
+
+def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Source) -> None:
+    """Refuse a file of assignments, where a column that assign wrote would pass for outcomes."""
+    meant = [name for name in numbers if name in ANSWERS]
+    if meant and set(ANSWERS) <= set(there):
+        others = ", ".join(name for name in ANSWERS if name not in numbers)
+        why = (
+            "is what assign wrote, and no outcome: this looks like a file of assignments, since it "
+            f"has {others} too; hand over a file of ids and outcomes without these columns"
+        )
+        raise InvalidFileError(source.name, [(0, name, why) for name in meant], NOTHING)
 
 
 def number_columns(spec: Spec) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import read_ids, with_nul
+from seqbatch.campaign.tables.near_misses import near_misses
 from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of, repeated_prints
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.sizes import text_bytes
@@ -105,7 +106,8 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         if not problems.found and not source.ragged:
             problems.found.extend(_repeated(encoder.unit, units, prints, source))
         _refuse(source, problems, empty=start == 0)
-        warnings = similar_ids(units, alike)
+        tables = (given for _, given in units.pieces())
+        warnings = similar_ids(units, alike) + near_misses(tables, encoder.eligibility)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
         alike.clear()

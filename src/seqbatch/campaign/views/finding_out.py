@@ -71,8 +71,15 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "outcomes": sum(count for count, _ in known),
         "absent": sum(absent for _, absent in known),
         "quality": quality(now, events),
+        "late": _late(events),
         "stopping": _stopping(now, events),
     }
+
+
+def _late(events: Sequence[Event]) -> int:
+    """Return how many outcomes of closed waves are newer than the last closing."""
+    last = max((place for place, one in enumerate(events) if one.kind == "close"), default=0)
+    return sum(one.counts["late"] for one in events[last:] if one.kind == "record")
 
 
 def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:

@@ -218,6 +218,8 @@ class Findings:
         For whom, and whether that changed.
     quality
         What came in, and what is suspicious about it.
+    late
+        Outcomes of closed waves that came, or were corrected, after the last closing.
     stopping
         What the declared rule says.
     missing
@@ -245,6 +247,7 @@ class Findings:
     outcomes: int
     absent: int
     quality: Quality
+    late: int
     stopping: StoppingAnswer
     means: tuple[Answer, ...] = ()
     lifts: tuple[Answer, ...] = ()

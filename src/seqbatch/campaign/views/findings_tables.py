@@ -182,7 +182,8 @@ def _quality(found: "Findings") -> Table:
     ]  # fmt: skip
     columns = ("wave", "action", "units", "expected", "outcomes", "absent", "missing",
                "p (sample ratio)", "p (missing alike)")  # fmt: skip
-    return Table("What came in", columns, rows, words=("action",), keys=2)
+    title = "What had come in when each wave was closed"
+    return Table(title, columns, rows, words=("action",), keys=2)
 
 
 def _share(share: float | None) -> str:

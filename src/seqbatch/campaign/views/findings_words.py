@@ -148,6 +148,11 @@ def _about_waves(found: "Findings") -> Iterable[str]:
         yield _open(found.open_wave)
     if found.skipped:
         yield f"Nothing is learned from {wave_list(found.skipped)}, as was said at the closing."
+    if found.late:
+        yield (
+            f"Since the last closing {counted(found.late, 'outcome')} of closed waves came or "
+            "changed: estimates and intervals have them; looks, and tests at a closing, do not."
+        )
     if found.absent:
         yield f"{found.absent:,} units without a row count as declared."
     thin = sorted({one.wave for mean in found.means for one in mean.waves

@@ -82,7 +82,7 @@ class Measure:
         side = -1 if interval.estimate < 0 else 1
         ends = sorted((side * interval.low, side * interval.high))
         if ends[0] >= 0:
-            low, high = (self.number(end, interval.error) for end in ends)
+            low, high = (self._size(end, interval.error) for end in ends)
             return f"{percent(interval.level)} interval {low} to {high}"
         low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"

@@ -82,9 +82,9 @@ class Quality:
                 )
             if one.missing_p is not None and one.missing_p < SMALL:
                 said.append(
-                    f"Wave {one.wave}: outcomes are missing more often under some actions than "
-                    f"under others (p = {one.missing_p:.1g}). If who is missing has to do with the "
-                    "outcome, lifts are off."
+                    f"Wave {one.wave}: when it was closed, outcomes were missing more often under "
+                    f"some actions than under others (p = {one.missing_p:.1g}). If who is missing "
+                    "has to do with the outcome, lifts are off."
                 )
         return tuple(said)
 

@@ -145,10 +145,11 @@ def _checks(of: Material) -> list[str]:
     tested = [one for one in waves if one.allocation_p is not None]
     if tested and all((one.allocation_p or 0) >= SMALL for one in tested):
         said.append("Sample ratio: in every closed wave actions were given as often as planned.")
-    units, back = sum(one.units for one in waves), sum(one.outcomes for one in waves)
+    closed = [wave for wave in status.waves if wave.closed]
+    units = sum(wave.assigned for wave in closed)
     absent = sum(wave.absent for wave in status.waves)
     if units:
-        gone = max(units - back - absent, 0)
+        gone = units - sum(wave.observed + wave.absent for wave in closed)
         said.append(f"Missing: {gone:,} of {of.units(units)} of closed waves have no outcome "
                     f"({percent(round(gone / units, 3))}).")  # fmt: skip
     if absent:
