@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from seqbatch.campaign.deciding.judging import Judged
-from seqbatch.campaign.design.number_format import PLAIN, THOUSANDS, formats_for
+from seqbatch.campaign.design.number_format import PLAIN, THOUSANDS, NumberFormat, formats_for
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.situation import Situation
 
@@ -58,11 +58,14 @@ def _common(cells: list[str]) -> list[str]:
 
     >>> _common(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
     ['1.234,56 EUR']
+    >>> _common(["$1,234.50", "$25.00", "($12.50)"])
+    ['(1,234.56 $)']
     """
-    counts: dict[str, int] = {}
-    for cell in cells:
-        for example in formats_for(cell):
-            counts[example] = counts.get(example, 0) + 1
+    examples = dict.fromkeys(example for cell in cells for example in formats_for(cell))
+    counts = {
+        example: sum(NumberFormat.of(example).read(cell) is not None for cell in cells)
+        for example in examples
+    }
     most = max(counts.values(), default=0)
     return [example for example, count in counts.items() if count == most]
 
