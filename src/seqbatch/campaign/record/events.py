@@ -222,15 +222,14 @@ def current(reader: Reader) -> Situation:
         )
     known = _remembered.get(newest)
     if known is None or known.sequence != sequence:
-        known = _read(reader, sequence, newest)
+        known = _read(reader, newest)
         _remember(known)
     return known
 
 
-def _read(reader: Reader, sequence: int, newest: str) -> Situation:
+def _read(reader: Reader, newest: str) -> Situation:
     fold = reader.fold()
-    fits = fold is not None and fold.event == sequence
-    if fold is not None and fits and fold.hash == _fold_hash(newest, fold.content):
+    if fold is not None and fold.hash == _fold_hash(newest, fold.content):
         # One that another version kept may lack what this one needs to know.
         with contextlib.suppress(KeyError, TypeError):
             return Situation.of(json.loads(fold.content))
