@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import Phase, settings
 
@@ -29,6 +30,16 @@ def pytest_configure(config):
     if hasattr(config, "workerinput"):
         folder = config.rootpath / ".pytest_cache" / "kernels" / config.workerinput["workerid"]
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def pytest_runtest_setup(item):
+    """Have a test draw the same from its module's generator whichever tests ran before it.
+
+    Parallel workers share out tests by who is quicker: no two runs have the same order.
+    """
+    draws = getattr(getattr(item, "module", None), "random", None)
+    if isinstance(draws, np.random.Generator):
+        draws.bit_generator.state = np.random.default_rng(0).bit_generator.state
 
 
 @pytest.fixture(scope="session")

@@ -99,13 +99,13 @@ def _console(block: re.Match[str]) -> Iterator[Shown]:
     offset = block.start(3)
     for command in COMMAND.finditer(block[3]):
         wanted = EXIT.search(command[1])
-        code, printed = _run_command(command[1])
+        code, printed = run_command(command[1])
         assert code == (int(wanted[1]) if wanted else 0), f"{command[1]}: {code}\n{printed}"
         if command[2]:
             yield Shown(offset + command.start(2), offset + command.end(2), command[2], printed)
 
 
-def _run_command(line: str) -> tuple[int, str]:
+def run_command(line: str) -> tuple[int, str]:
     """Run a command: seqbatch's here, which is quick, others in a shell."""
     words = shlex.split(line, comments=True)
     if words[0] != "seqbatch":

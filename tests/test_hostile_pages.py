@@ -109,7 +109,8 @@ def test_notebooks_run_nothing(campaign, tmp_path, opened):
 
 def test_a_plan_runs_nothing(tmp_path, opened):
     values = np.random.default_rng(1).normal(size=(200, len(SCRIPTS)))
-    made = plan(units=2_000, actions=2, features=Sample(values, SCRIPTS), batches=2, effect=0.3)
+    made = plan(units=2_000, actions=2, features=Sample(values, SCRIPTS), batches=2, effect=0.3,
+                quick=True)  # fmt: skip
     text = made.save(tmp_path / "plan.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert "hacked</title>" not in opened(tmp_path / "plan.html")

@@ -1,17 +1,14 @@
 """README's commands run as they are printed."""
 
-import os
+import contextlib
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from seqbatch.lab import EXPERIMENTS
 from tests.campaign.instances import units
-from tests.documents import FENCE, ROOT
+from tests.documents import FENCE, ROOT, run_command
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: The lines of README's shell blocks: those that are of no language and hold commands.
@@ -27,17 +24,6 @@ def of(program):
     return [line for line in COMMANDS if line.startswith(program)]
 
 
-def shell(line, folder):
-    """Run a line as a person would who pastes it."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    kept = {name: value for name, value in os.environ.items() if name != "SEQBATCH_STORE"}
-    done = subprocess.run(
-        line, shell=True, cwd=folder, capture_output=True, text=True, env={**kept, "PATH": path}
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_plan_and_campaign(tmp_path):
     """The list of customers is there at the start, and the outcomes once there are assignments."""
@@ -47,7 +33,9 @@ def test_plan_and_campaign(tmp_path):
             given = pl.read_csv(tmp_path / "assignments.csv", infer_schema=False)
             rows = given.select("id").with_columns(visit=pl.lit(1.0))
             rows.write_csv(tmp_path / "outcomes.csv")
-        shown = shell(line, tmp_path)
+        with contextlib.chdir(tmp_path):
+            code, shown = run_command(line)
+        assert code == 0, f"{line}\n{shown}"
     assert "Verified: no discrepancies." in shown
     assert (tmp_path / "report.html").exists()
     assert (tmp_path / "plan.html").exists()

@@ -37,13 +37,23 @@ def database() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def held() -> socket.socket:
+    """Take a free port, for a server that is started later: no other program is given it.
+
+    Two sockets may have the same address where both allow it and one of them listens.
+    """
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
 class Served:
     """A server with several workers, at a port of its own."""
 
     def __init__(self, *words: str, ready: str, **environment: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self._held = held()
+        self.port = int(self._held.getsockname()[1])
         command = [sys.executable, *words, "--port", str(self.port)]
         self.process = subprocess.Popen(
             command, env={**os.environ, **_ONE_THREAD, **environment}, start_new_session=True
@@ -70,6 +80,7 @@ class Served:
     def end(self) -> int:
         """Ask it to stop; return the status that it ends with."""
         self.process.send_signal(signal.SIGTERM)
+        self._held.close()
         return self.process.wait(timeout=60)
 
 

@@ -206,13 +206,14 @@ def examined(folder, name, content):
     """Hand a damaged file to every step; say whether it was refused, in words."""
     path = folder / name
     path.write_bytes(content)
-    began = time.monotonic()
+    # Of the processor's time: another program may have it meanwhile.
+    began = time.process_time()
     try:
         chain(folder, path)
         words = ""
     except SeqbatchError as error:
         words = str(error)
-    assert time.monotonic() - began < PATIENCE
+    assert time.process_time() - began < PATIENCE
     return bool(words)
 
 

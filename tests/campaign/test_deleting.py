@@ -13,6 +13,12 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 
+# One process imports what those that are killed need, and forks them.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["pytest", "polars", "psycopg", "seqbatch.campaign", "seqbatch.storage"]
+)
+
 
 def test_a_tombstone_remains_and_the_name_is_free(store):
     other = created(store, name="autumn")
@@ -122,9 +128,7 @@ def test_a_deletion_that_is_killed_leaves_all_or_nothing(store_url, after):
     store = open_store(store_url)
     created(store).assign(units(300))
     store.close()
-    process = multiprocessing.get_context("spawn").Process(
-        target=killed_while_deleting, args=(store_url, after)
-    )
+    process = FORKS.Process(target=killed_while_deleting, args=(store_url, after))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -31,6 +31,7 @@ from seqbatch.errors import (
 )
 from seqbatch.policies import registry
 from seqbatch.storage import open_store
+from tests.campaign.fuzzing import Examiner
 from tests.campaign.instances import created, outcomes, units
 
 ROOT = Path(__file__).parents[2]
@@ -52,35 +53,18 @@ def arrow(table, path, **options):
         file.write_table(table)
 
 
-def apart(call, path):
-    """Make a call in a process of its own; return what it printed and the megabytes it held."""
-    code = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from seqbatch.campaign.design.template import starting_spec
-from seqbatch.errors import SeqbatchError
-from seqbatch.storage import open_store
-from tests.campaign.instances import created
-campaign = created(open_store({str(path.parent / "apart.db")!r}))
-try:
-    {call}({str(path)!r})
-    print("done")
-except SeqbatchError as error:
-    print(error)
-# Not of getrusage, which counts what the process was before it became this program.
-[peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
-print(int(peak.split()[1]) >> 10)
-"""
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert made.returncode == 0, made.stderr
-    *said, held = made.stdout.splitlines()
-    return "\n".join(said), int(held)
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """A process of its own that makes calls, and is watched; it starts once for all of them."""
+    made = Examiner(tmp_path_factory.mktemp("apart"))
+    yield made
+    made.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("offset", [300, 2**30])
-@pytest.mark.parametrize("call", ["campaign.assign", "starting_spec"])
-def test_an_arrow_file_that_points_past_its_end(tmp_path, offset, call):
+@pytest.mark.parametrize("call", ["assign", "init"])
+def test_an_arrow_file_that_points_past_its_end(tmp_path, apart, offset, call):
     table = units(20).to_arrow().cast(pa.schema([
         ("id", pa.string()), ("age", pa.float64()), ("spend", pa.float64()), ("zip", pa.string()),
         ("city", pa.string())]))  # fmt: skip
@@ -89,8 +73,7 @@ def test_an_arrow_file_that_points_past_its_end(tmp_path, offset, call):
     content, offsets = path.read_bytes(), struct.pack("<3i", 0, 6, 12)
     path.write_bytes(content.replace(offsets, struct.pack("<3i", 0, 6, offset), 1))
     assert path.read_bytes() != content
-    said, _ = apart(call, path)
-    assert "cannot be read as arrow" in said
+    assert "cannot be read as arrow" in apart.ask(call, path)["refused"]
 
 
 def test_a_table_in_memory_is_validated_too(campaign):
@@ -145,7 +128,6 @@ def bomb(name, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["campaign.assign", "starting_spec"])
 @pytest.mark.parametrize(("name", "ending", "reason"), [
     ("a text spelled once", "parquet", "at most"),
     ("ids spelled once", "parquet", "at most"),
@@ -154,13 +136,14 @@ def bomb(name, path):
     ("very many columns", "csv.gz", "at most 20,000 columns"),
     ("a batch of zeros", "arrow", "must unpack to at most"),
 ])  # fmt: skip
-def test_a_bomb_is_refused_in_little_memory(tmp_path, call, name, ending, reason):
+def test_a_bomb_is_refused_in_little_memory(tmp_path, apart, name, ending, reason):
     path = tmp_path / f"bomb.{ending}"
     bomb(name, path)
     assert path.stat().st_size < 500_000
-    said, held = apart(call, path)
-    assert re.search(reason, said), said
-    assert held < 1024
+    for call in ("assign", "init"):
+        answer = apart.ask(call, path)
+        assert re.search(reason, answer["refused"]), answer["refused"]
+        assert answer["memory"] < 1 << 20
 
 
 def test_ragged_rows_of_outcomes_are_kept_in_one_record(campaign, tmp_path):

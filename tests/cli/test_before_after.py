@@ -4,7 +4,7 @@ import json
 import shlex
 from io import StringIO
 from pathlib import Path
-from time import sleep
+from threading import Timer
 
 import polars as pl
 import pytest
@@ -340,25 +340,47 @@ def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):
     assert lines[-1].endswith("seqbatch campaign close spring --force --reason why")
 
 
-def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch):
+@pytest.fixture
+def timers(monkeypatch):
+    """Timers that were made, whose second is over when a test says so."""
+    made = []
+
+    def hour(seconds, act):
+        assert seconds == 1
+        made.append(Timer(3600, act))
+        return made[-1]
+
+    monkeypatch.setattr(shared, "Timer", hour)
+    return made
+
+
+def after_a_second(timers, *, begun):
+    [timer] = timers
+    assert timer.is_alive() == begun
+    if begun:
+        timer.function()
+    timers.clear()
+
+
+def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch, timers):
     for terminal in (True, False):
         screen = Console(force_terminal=terminal, no_color=True, file=StringIO())
         monkeypatch.setattr(shared, "errors", screen)
         with shared.waiting("planning"):
             assert screen.file.getvalue() == ""
-            sleep(1.3)
+            after_a_second(timers, begun=terminal)
         assert ("planning" in screen.file.getvalue()) == terminal
 
 
-def test_what_advances_is_drawn_on_a_terminal_alone(monkeypatch):
+def test_what_advances_is_drawn_on_a_terminal_alone(monkeypatch, timers):
     for terminal in (True, False):
         screen = Console(force_terminal=terminal, no_color=True, file=StringIO(), width=60)
         monkeypatch.setattr(shared, "errors", screen)
         with shared.advancing("planning") as progress:
             progress(0.25)
             assert screen.file.getvalue() == ""
-            sleep(1.3)
+            after_a_second(timers, begun=terminal)
         assert ("25%" in screen.file.getvalue()) == terminal
         with shared.advancing("planning"):
-            pass
+            timers.clear()
         assert terminal or screen.file.getvalue() == ""

@@ -11,7 +11,15 @@ def square(piece):
 
 
 def pid(_piece):
-    time.sleep(0.02)
+    return os.getpid()
+
+
+def pid_of_two(folder):
+    """Return this process once another has been asked for its own too, however late it starts."""
+    (Path(folder) / str(os.getpid())).touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(folder).iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
     return os.getpid()
 
 

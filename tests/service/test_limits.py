@@ -17,12 +17,12 @@ CSV = {"content-type": "text/csv"}
 
 
 def test_a_token_that_makes_too_many_calls_is_told_when_to_come_again(tmp_path):
-    with running(tmp_path / "campaigns.db", rate=0.25, burst=3) as service:
+    with running(tmp_path / "campaigns.db", rate=0.01, burst=3) as service:
         codes = [service.get("/v1/campaigns", role="viewer").status_code for _ in range(5)]
         assert codes == [200, 200, 200, 429, 429]
         refused = service.get("/v1/campaigns", role="viewer")
         assert refused.json()["type"] == "urn:seqbatch:too-many"
-        assert 1 <= int(refused.headers["retry-after"]) <= 4
+        assert 1 <= int(refused.headers["retry-after"]) <= 100
         # Others have buckets of their own, and health is open.
         assert service.get("/v1/campaigns", role="admin").status_code == 200
         assert service.client.get("/health").status_code == 200

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +9,7 @@ import time
 
 import httpx
 import pytest
+from benchmarks.service.servers import held
 from typer.testing import CliRunner
 
 import seqbatch
@@ -66,9 +66,8 @@ class Served:
     """A service in a process of its own, at a port of its own."""
 
     def __init__(self, store):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.held = held()
+        self.port = self.held.getsockname()[1]
         self.store = store
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
@@ -81,17 +80,22 @@ class Served:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def wait(self):
-        for _ in range(600):
+        for _ in range(1200):
             try:
                 return httpx.get(f"{self.url}/ready").raise_for_status()
             except httpx.TransportError:
+                assert self.process.poll() is None, "it did not start"
                 time.sleep(0.05)
-        raise AssertionError("it did not start")
+        raise AssertionError("it does not answer")
 
     def end(self, how):
         os.kill(self.process.pid, how)
         _, said = self.process.communicate(timeout=60)
         return said
+
+    def close(self):
+        self.held.close()
+        return self.end(signal.SIGTERM)
 
 
 @pytest.mark.slow
@@ -117,16 +121,20 @@ def test_a_service_that_is_killed_loses_nothing_and_does_nothing_twice(tmp_path)
         threads = [threading.Thread(target=ask, args=(first,)) for first in range(4)]
         for thread in threads:
             thread.start()
-        for _ in range(2):
-            time.sleep(0.7)
+        for share in (30, 75):
+            # In the middle of calls, however long it takes to start.
+            while len(answers) < share:
+                assert all(thread.is_alive() for thread in threads)
+                time.sleep(0.005)
             served.end(signal.SIGKILL)
             served.start()
+        # They end by themselves: a call is made again only so often.
         for thread in threads:
-            thread.join(timeout=90)
+            thread.join()
     finally:
         over.set()
-        served.end(signal.SIGTERM)
-    assert len(answers) == 120
+        said = served.close()
+    assert len(answers) == 120, said
     assert None not in {event for event, _ in answers.values()}
     assert campaign.situation().assigned == 120
     assert campaign.verify().sound
@@ -146,7 +154,7 @@ def test_the_first_start_says_how_to_make_a_token_and_a_signal_ends_it(tmp_path)
         assert httpx.get(f"{served.url}/health").json() == {"status": "ok"}
         assert httpx.get(f"{served.url}/v1/campaigns").status_code == 401
     finally:
-        said = served.end(signal.SIGTERM)
+        said = served.close()
     assert "seqbatch token create YOUR-NAME --role admin" in said
 
 

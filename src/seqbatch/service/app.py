@@ -40,6 +40,7 @@ from seqbatch.service.problems import Problem
 from seqbatch.service.rate import Rate
 from seqbatch.service.routes import campaigns, operations, planning, units, views
 from seqbatch.service.settings import Settings
+from seqbatch.service.stopping import Stopping
 from seqbatch.storage import answers, open_store, sessions
 from seqbatch.storage.stores import SQLStore
 
@@ -94,11 +95,12 @@ def make_app(
     app.state.memory = Memory()
     app.state.places = asyncio.Semaphore(settings.at_once)
     app.state.folder = folder
+    app.state.stopping = Stopping()
     # The routes that are asked most come first: they are looked for in this order.
     for part in (units, operations, campaigns, views, planning, *PAGES):
         app.include_router(part.router)
     problems.handle(app, store.label, failing.answered)
-    app.add_middleware(Carried, metrics=app.state.metrics)
+    app.add_middleware(Carried, metrics=app.state.metrics, stopping=app.state.stopping)
     _describe(app)
     return app
 
@@ -118,7 +120,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         folder = app.state.folder or Path(own)
         app.state.uploads = Uploads(_made(folder / "uploads"), app.state.settings)
         async with _working(app):
-            yield
+            with app.state.stopping.watched():
+                yield
 
 
 @asynccontextmanager
@@ -178,9 +181,10 @@ def _describe(app: FastAPI) -> None:
 class Carried:
     """Puts on every answer what it must carry, and counts it."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, stopping: Stopping) -> None:
         self._app = app
         self._metrics = metrics
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on."""
@@ -195,7 +199,8 @@ class Carried:
                 status = message["status"]
                 there = {name for name, _ in message["headers"]}
                 more = [pair for pair in HEADERS.items() if pair[0] not in there]
-                message["headers"] = [*message["headers"], *more]
+                ends = [(b"connection", b"close")] if self._stopping.begun else []
+                message["headers"] = [*message["headers"], *more, *ends]
             await send(message)
 
         try:

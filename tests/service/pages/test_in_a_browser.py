@@ -193,30 +193,39 @@ def test_pages_of_files_have_no_grave_fault(judged, midway):
 
 
 def test_keys_alone(browser, service, midway):
+    from playwright.sync_api import expect
+
     tab = Tab(browser, service, viewport=WIDTHS["desktop"])
     page, key = tab.page, tab.page.keyboard
     page.goto("/sign-in")
-    # The field has the focus already.
+    # The field has the focus without a key, soon after the page is there.
+    expect(page.get_by_label("Token")).to_be_focused(timeout=20_000)
     key.type(service.token("admin"))
-    key.press("Enter")
-    page.get_by_role("heading", name="Campaigns").wait_for()
+    entered(page, "Campaigns")
     key.press("Tab")
     assert focused(page) == "Skip to the content"
     key.press("Enter")
     tabbed_to(page, midway.name)
-    key.press("Enter")
-    page.get_by_role("heading", name=midway.name).wait_for()
+    entered(page, midway.name)
     tabbed_to(page, "Close wave")
-    key.press("Enter")
-    page.get_by_role("heading", name="Close it all the same?").wait_for()
+    entered(page, "Close it all the same?")
     tabbed_to(page, "Why?")
     key.type("nobody answered")
     tabbed_to(page, "Close wave 2 by force")
-    key.press("Enter")
+    with page.expect_navigation():
+        key.press("Enter")
     page.get_by_text("wave 2 is closed").wait_for()
     assert midway.events()[-1].why == "nobody answered"
     tab.close()
     assert tab.wrong == []
+
+
+def entered(page, heading):
+    """Press Enter, which leads to another page, and see that it has this heading."""
+    # The page before may have the same one.
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    page.get_by_role("heading", name=heading).wait_for()
 
 
 def focused(page):
