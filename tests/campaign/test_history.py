@@ -86,6 +86,14 @@ def test_a_fold_that_does_not_fit_is_made_anew(path, change, monkeypatch):
     store.close()
 
 
+def test_campaigns_with_as_many_events_are_told_apart(store):
+    campaigns = [small(store, name=name) for name in ("one", "two")]
+    for campaign, count in zip(campaigns, (10, 20), strict=True):
+        campaign.assign(units(count))
+    now = [campaign.situation() for campaign in campaigns]
+    assert [(each.name, each.assigned) for each in now] == [("one", 10), ("two", 20)]
+
+
 def test_the_fold_is_what_the_events_say(store, monkeypatch):
     campaign = small(store, floor=0.02)
     table = campaign.assign(units(300)).table

@@ -80,6 +80,11 @@ def test_hostile_units(service, body):
     assert Campaign(service.store, "spring").situation().assigned == 0
 
 
+def test_columns_of_each_rows_own_are_counted_before_a_table_is_made_of_them(service):
+    answer = service.call("POST", ASSIGN, content=BODIES["columns of each row's own"], headers=JSON)
+    assert "must have at most 666 columns; received 9,000" in answer.text
+
+
 def bomb():
     file = io.BytesIO()
     pl.DataFrame({"unit": ["x" * 1_000] * 20_000, "age": 1}).write_parquet(file)

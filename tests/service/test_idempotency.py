@@ -92,6 +92,18 @@ def test_the_same_call_at_the_same_time_is_made_once(service):
     assert Campaign(service.store, "spring").situation().wave == 2
 
 
+def test_a_call_that_was_answered_while_it_waited_is_not_made_again(service, monkeypatch):
+    service.campaign(grid={"sizes": [4, 4, 4]})
+    service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+    path, body = "/v1/campaigns/spring/close", {"force": True, "reason": "r"}
+    first = service.post(path, body, key="k")
+    # As it was before the first one was answered.
+    monkeypatch.setattr(answers, "find", lambda *_: None)
+    again = service.post(path, body, key="k")
+    assert (again.status_code, again.content) == (200, first.content)
+    assert Campaign(service.store, "spring").situation().wave == 2
+
+
 def test_an_answer_is_forgotten_after_a_week(service):
     service.campaign()
     service.post("/v1/campaigns/spring/assignments", {"units": UNITS}, key="k")

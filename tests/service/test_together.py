@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.service.grouping import FEW
 from tests.service.running import running
 
 ASSIGN = "/v1/campaigns/spring/assignments"
@@ -55,6 +56,11 @@ def test_odd_ids_and_kinds_get_their_own_rows(service):
     for unit, answer in zip(calls * 3, found, strict=True):
         [row] = answer.json()["assignments"]
         assert row["unit"] == str(unit["unit"])
+    # Very many rows of one answer are written in another way.
+    many = [f"{name}{number}" for name in odd for number in range(9)]
+    body = {"units": [{"unit": name, "age": 1} for name in many]}
+    assert [row["unit"] for row in service.post(ASSIGN, body).json()["assignments"]] == many
+    assert len(many) > FEW
     assert Campaign(service.store, "spring").verify().sound
 
 

@@ -194,7 +194,7 @@ def test_what_a_crash_left_is_ignored_and_swept(lake):
     folder = lake / "2-spring"
     left = [
         folder / "units" / "event-000010-000002.parquet",
-        folder / "decisions" / "event-000010-000002.parquet.partial",
+        folder / "decisions" / "event-000010-000007.parquet.partial",
     ]
     for path in left:
         path.write_bytes(b"half of a file")
