@@ -1,8 +1,10 @@
 """Every engine gives the same results, survives the death of a process, and says what failed."""
 
 import os
+import signal
 import sys
 import time
+from multiprocessing import active_children
 
 import psutil
 import pyarrow as pa
@@ -93,6 +95,18 @@ def test_a_piece_that_kills_every_process_is_given_up(engines):
 def test_an_interrupt_is_left_to_the_process_that_started_the_others(engines, name):
     found = dict(as_completed(engines(name), pieces.ignores_interrupts, range(8)))
     assert set(found.values()) == {True}
+
+
+def test_an_interrupt_does_not_reach_a_process_that_is_being_started():
+    before = set(active_children())
+    with open_engine("local", jobs=2) as engine:
+        piece = engine.submit(pieces.square, 3)
+        (child,) = set(active_children()) - before
+        os.kill(child.pid, signal.SIGINT)
+        assert list(engine.finished([piece])) == [piece]
+        assert engine.outcome(piece).value == 9
+        # By the first process, which was not ended.
+        assert piece.deaths == 0
 
 
 def test_processes_end_with_the_engine():

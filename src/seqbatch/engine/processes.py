@@ -8,8 +8,9 @@ them all.
 import pickle
 import signal
 from collections import deque
-from collections.abc import Callable, Collection
-from multiprocessing import get_context
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -119,7 +120,8 @@ class _Worker:
     def __init__(self) -> None:
         self.connection, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
+        with _uninterrupted():
+            self._process.start()
         # Or else the pipe would not end with the process.
         theirs.close()
         self.piece: _Piece | None = None
@@ -156,6 +158,21 @@ class _Worker:
         code = self._process.exitcode
         self._process.close()
         return code
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold interrupts back, also from a process that is started: until it ignores them itself."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started by the first process, it would let interrupts through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(connection: Connection) -> None:
