@@ -51,6 +51,7 @@ def test_everything_declared_is_said(trial, tmp_path):
         "within each zip and each zip x centre",
         "the randomised share r = 0.2, the floor f = 0.02",
         "with the campaign's name and its seed, which is not said here",
+        "It is between -10 and 10: a row with another value is held, and not used.",
         "complaints: a guardrail; its mean must be at most 0.02",
         "Subgroups, declared here: zip",
         "Nothing was changed since.",

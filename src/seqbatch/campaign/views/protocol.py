@@ -223,6 +223,9 @@ class _Writing:
             f"{weight:g} x {name}" for name, weight in reward.sum.items()
         )  # fmt: skip
         yield f"The primary outcome is {made}."
+        if reward.range is not None:
+            low, high = map(cell, reward.range)
+            yield f"It is between {low} and {high}: a row with another value is held, and not used."
         if reward.absent is None:
             yield "A unit without an outcome counts as missing."
         else:

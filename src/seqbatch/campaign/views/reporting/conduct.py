@@ -69,8 +69,8 @@ def _planned(of: Material) -> Iterator[str]:
         f"{text(now.policy)}."
     )
     yield (
-        f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance of an "
-        f"action: {percent(now.floor)}."
+        f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance that an "
+        f"action has for the others: {percent(now.floor)}."
     )
     yield from constraints_declared(of)
     rule = spec.stopping
