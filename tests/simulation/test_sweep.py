@@ -1,10 +1,12 @@
 """Sweeps are paired, resumable after any death, and the same on one process or two."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB
 from seqbatch.simulation import Line, paired, slopes, summarise, sweep
+from seqbatch.simulation.fingerprint import fingerprint
 from seqbatch.simulation.sweep import Trial
 
 TWO = GridRule(kind="minimax", batches=2)
@@ -235,3 +238,53 @@ def test_paired_differences():
     assert result["policy"].to_list() == ["b", "b"]
     assert result["difference"].to_list() == [1.0, 1.0]
     assert result["error"].to_list() == pytest.approx([0.0, 1.0])
+
+
+OWN = """
+from dataclasses import dataclass, replace
+from seqbatch.policies import SBPE
+SIGN = 1
+@dataclass(frozen=True, kw_only=True)
+class Own(SBPE):
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        return replace(ranking, scores=SIGN * ranking.scores)
+"""
+
+
+def own_policy(module, text, tmp_path, monkeypatch):
+    """Return a policy of a user's module, or of their notebook, which has no file."""
+    if module == "__main__":
+        namespace = {"__name__": module}
+        exec(text.replace("SIGN *", "-" if "-1" in text else "+"), namespace)
+        return namespace["Own"]()
+    (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    sys.modules.pop(module, None)
+    return importlib.import_module(module).Own()
+
+
+@pytest.mark.parametrize("module", ["own_policy_module", "__main__"])
+def test_a_policy_of_ones_own_that_was_edited_is_another_run(module, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def run(text):
+        policy = own_policy(module, text, tmp_path, monkeypatch)
+        return sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
+                     lines={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
+
+    assert run(OWN).equals(run(OWN))
+    with pytest.raises(InvalidArgumentError, match="changed code of your own"):
+        run(OWN.replace("SIGN = 1", "SIGN = -1"))
+
+
+def test_functions_count_by_what_they_do():
+    def by(factor):
+        return lambda value: factor * value
+
+    different = [by(2), by(3), partial(by, 2), partial(by, 3), np.exp, np.log, {"a"}, {"b"},
+                 Path("a"), Path("b"), [].append, "a".join]  # fmt: skip
+    assert len(set(map(fingerprint, different))) == len(different)
+    assert fingerprint(by(2)) == fingerprint(by(2))
+    assert fingerprint({"a", "b", "c"}) == fingerprint({"c", "b", "a"})
