@@ -59,17 +59,7 @@ class ArrayEnvironment:
             )
         actions: Any = None
         if self.logged is not None:
-            actions = np.asarray(self.logged, dtype=np.int64)
-            if (
-                actions.shape != (len(table),)
-                or actions.min() < 0
-                or actions.max() >= problem.actions
-            ):
-                raise InvalidArgumentError(
-                    "logged",
-                    f"{len(table)} actions between 0 and {problem.actions - 1}",
-                    f"shape {actions.shape}",
-                )
+            actions = _whole("logged", self.logged, len(table), problem.actions)
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
 
@@ -116,6 +106,21 @@ class ArrayInstance:
         )
 
 
+def _whole(name: str, values: ArrayLike, units: int, actions: int) -> Integers:
+    """Return one action for each unit, and round nothing: 0.7 is a probability, not action 0."""
+    array = np.asarray(values)
+    rule = f"whole numbers between 0 and {actions - 1}, one for each of {units} units"
+    if array.shape != (units,):
+        raise InvalidArgumentError(name, rule, f"shape {array.shape}")
+    if units and array.dtype.kind not in "iu":
+        hint = "Convert whole numbers with .astype(int), and true and false too."
+        raise InvalidArgumentError(name, rule, f"an array of dtype {array.dtype}", hint)
+    wrong = np.flatnonzero((array < 0) | (array >= actions))
+    if len(wrong):
+        raise InvalidArgumentError(name, rule, f"{array[wrong[0]]} in row {wrong[0]}")
+    return array.astype(np.int64)
+
+
 def _require_possible(logged: Integers, eligible: Bools | None) -> None:
     """Refuse a log of actions that its units may not get."""
     if eligible is None:
@@ -137,9 +142,5 @@ def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> A
     >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    known = np.asarray(labels)
-    if known.ndim != 1 or known.dtype.kind not in "iu" or known.min() < 0 or known.max() >= classes:
-        raise InvalidArgumentError(
-            "labels", f"whole numbers between 0 and {classes - 1}, one a row", f"{known!r}"
-        )
+    known = _whole("labels", labels, (np.shape(features) or (0,))[0], classes)
     return ArrayEnvironment(features, np.eye(classes)[known], layout="block")
