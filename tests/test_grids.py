@@ -178,6 +178,8 @@ def test_grid_rules():
             GridRule(**wrong)
     with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
         GridRule(kind="uniform", shares=[1])
+    with pytest.raises(InvalidArgumentError, match="scale must be given only with kind"):
+        GridRule(kind="uniform", batches=3, scale=0.4)
     assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
     with pytest.raises(InvalidArgumentError, match="kind must be one of"):

@@ -140,7 +140,7 @@ def _require_ratio(units: int, divisor: int, name: str) -> None:
             "units",
             f"at least {name} = {divisor} for this grid",
             units,
-            "Use grids.uniform or grids.explicit with fewer units.",
+            "With fewer units use the uniform grid, or ends of your own.",
         )
 
 
