@@ -13,11 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from seqbatch import grids
 from seqbatch.environments import FeaturePool, Gaussian, Uniform
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB
-from seqbatch.simulation import Line, paired, slopes, summarise, sweep
+from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
 from seqbatch.simulation.fingerprint import fingerprint
 from seqbatch.simulation.sweep import Trial
 
@@ -288,3 +289,49 @@ def test_functions_count_by_what_they_do():
     assert len(set(map(fingerprint, different))) == len(different)
     assert fingerprint(by(2)) == fingerprint(by(2))
     assert fingerprint({"a", "b", "c"}) == fingerprint({"c", "b", "a"})
+
+
+class Short:
+    """A rule that forgets the last unit."""
+
+    def grid(self, units, dim):  # noqa: ARG002
+        return grids.explicit([units // 2, units - 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"lines": {"a": Line(SBPE(), Short())}},
+            "'a' must be a Grid that ends at the horizon, 500",
+        ),
+        (
+            {"lines": {"a": Line(SBPE(), grids.explicit([9, 500]))}},
+            "the rule of 'a' must be a Grid",
+        ),
+        ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
+        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, as in SBPE\(\)"),
+        ({"environments": {"u": Uniform}}, "environment must be an environment, as in"),
+    ],
+)
+def test_a_line_that_cannot_run_is_refused_by_name(changes, complaint, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=complaint):
+        sweep(**arguments(trials=1, **changes), out=tmp_path)
+
+
+def test_a_run_names_what_is_wrong_with_it():
+    good = {"policy": SBPE(), "environment": Uniform(dim=2, actions=2), "grid": TWO.grid(50, 2)}
+    for name, wrong in (
+        ("policy", SBPE),
+        ("environment", Uniform),
+        ("grid", (9, 50)),
+        ("seed", -1),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"{name} must be"):
+            simulate(**{**good, name: wrong})
+
+
+def test_a_difference_from_no_line_is_refused():
+    table = made({"a": [[1.0, 11.0], [5.0, 6.0]]})
+    with pytest.raises(InvalidArgumentError, match="base must be one of the table's lines"):
+        paired(table, base="c")
