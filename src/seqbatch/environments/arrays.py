@@ -59,7 +59,7 @@ class ArrayEnvironment:
             )
         actions: Any = None
         if self.logged is not None:
-            actions = _whole("logged", self.logged, len(table), problem.actions)
+            actions = arguments.actions("logged", self.logged, len(table), problem.actions)
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
 
@@ -106,21 +106,6 @@ class ArrayInstance:
         )
 
 
-def _whole(name: str, values: ArrayLike, units: int, actions: int) -> Integers:
-    """Return one action for each unit, and round nothing: 0.7 is a probability, not action 0."""
-    array = np.asarray(values)
-    rule = f"whole numbers between 0 and {actions - 1}, one for each of {units} units"
-    if array.shape != (units,):
-        raise InvalidArgumentError(name, rule, f"shape {array.shape}")
-    if units and array.dtype.kind not in "iu":
-        hint = "Convert whole numbers with .astype(int), and true and false too."
-        raise InvalidArgumentError(name, rule, f"an array of dtype {array.dtype}", hint)
-    wrong = np.flatnonzero((array < 0) | (array >= actions))
-    if len(wrong):
-        raise InvalidArgumentError(name, rule, f"{array[wrong[0]]} in row {wrong[0]}")
-    return array.astype(np.int64)
-
-
 def _require_possible(logged: Integers, eligible: Bools | None) -> None:
     """Refuse a log of actions that its units may not get."""
     if eligible is None:
@@ -142,5 +127,5 @@ def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> A
     >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    known = _whole("labels", labels, (np.shape(features) or (0,))[0], classes)
+    known = arguments.actions("labels", labels, (np.shape(features) or (0,))[0], classes)
     return ArrayEnvironment(features, np.eye(classes)[known], layout="block")
