@@ -160,7 +160,8 @@ def _rooted(first: int, growth: float, batches: int) -> list[int]:
 
 def _floor(value: float) -> int:
     """Round down, but not from a whole number that rounding left a hair short."""
-    return math.floor(value * (1 + 1e-12))
+    nearest = round(value)
+    return nearest if abs(value - nearest) <= 1e-12 * value else math.floor(value)
 
 
 def _pinned(ends: list[int], units: int) -> Grid:
