@@ -434,7 +434,11 @@ class Learner:
                     "Read it with the version of seqbatch that wrote it."
                 )
             return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
-        except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+        # The last of them where damage names a compression that there is not.
+        except (
+            OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError,
+            NotImplementedError,
+        ) as error:  # fmt: skip
             if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
                 raise
             raise LearnerFileError(
