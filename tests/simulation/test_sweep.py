@@ -288,6 +288,13 @@ def test_functions_count_by_what_they_do():
                  Path("a"), Path("b"), [].append, "a".join]  # fmt: skip
     assert len(set(map(fingerprint, different))) == len(different)
     assert fingerprint(by(2)) == fingerprint(by(2))
+    names = [np.array([f"unit {number}", None], dtype=object) for number in (1, 1, 2)]
+    assert [fingerprint(name) == fingerprint(names[0]) for name in names] == [True, True, False]
+
+    def countdown(number):
+        return countdown(number - 1) if number else 0
+
+    assert fingerprint(countdown) != fingerprint(by)
     assert fingerprint({"a", "b", "c"}) == fingerprint({"c", "b", "a"})
 
 

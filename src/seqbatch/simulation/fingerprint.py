@@ -29,13 +29,16 @@ def fingerprint(value: object) -> str:
     return digest.hexdigest()
 
 
-def _digest(value: object, update: Update) -> None:
+def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> None:
     kind = type(value)
     # The type and the closing bracket keep ((1,), 2) apart from (1, (2,)), and 1 from 1.0.
     update(f"{kind.__module__}.{kind.__qualname__}(".encode())
     if value is None or isinstance(value, PLAIN):
         update(repr(value).encode())
-    elif isinstance(value, np.ndarray):
+    elif any(value is whole for whole in within):
+        # A function that calls itself, or an object that is a part of itself.
+        update(b"again")
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
         update(f"{value.dtype}{value.shape}".encode())
         update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, Set):
@@ -47,7 +50,7 @@ def _digest(value: object, update: Update) -> None:
     else:
         _digest_class(kind, update)
         for part in _parts(value):
-            _digest(part, update)
+            _digest(part, update, (*within, value))
     update(b")")
 
 
@@ -57,12 +60,12 @@ def _parts(value: object) -> Sequence[object]:
         return [part for item in value.items() for part in item]
     if isinstance(value, Sequence):
         return value
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tolist()
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_consts
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or ()]
-        # A function that calls itself holds itself.
-        held = [part for part in held if part is not value]
         return value.__code__, value.__defaults__, value.__kwdefaults__, held
     if own := getattr(value, "__dict__", None):
         return [part for item in sorted(own.items()) for part in item]
