@@ -8,8 +8,9 @@ import pytest
 from seqbatch import checks, policies
 from seqbatch.checks import PolicyCheckError
 from seqbatch.checks import policies as rules
-from seqbatch.policies import RBGL, SBUCB
+from seqbatch.policies import RBGL, SBUCB, Decision
 from seqbatch.policies.base import BasePolicy, Ranking
+from seqbatch.policies.choosing import pick
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 OWN = list(checks.own_policies())
@@ -183,6 +184,55 @@ class InPlace(RBGL):
     def learn(self, state, feedback):
         state.evidence[0].count[:] += 1
         return super().learn(state, feedback)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a policy without a model knows: a count and a sum for each action."""
+
+    actions: int
+    counts: np.ndarray
+    totals: np.ndarray
+    heard: np.ndarray
+
+
+@dataclass(frozen=True)
+class HighestMean:
+    """A policy from scratch: at random first, then the highest mean, by plain sums of floats."""
+
+    def begin(self, problem):
+        zeros = np.zeros((2, problem.actions))
+        return Sums(problem.actions, zeros[0], zeros[1], zeros)
+
+    def assign(self, state, contexts, draws, positions):  # noqa: ARG002
+        means = np.tile(state.totals / np.maximum(state.counts, 1), (len(contexts), 1))
+        may = np.ones(means.shape) if contexts.eligible is None else contexts.eligible
+        best = np.where(may, means, -np.inf).argmax(axis=1)
+        shares = (
+            np.eye(state.actions)[best] if state.counts.any() else may / may.sum(axis=1)[:, None]
+        )
+        actions, probabilities = pick(shares, draws)
+        return Decision(
+            actions=actions,
+            probabilities=probabilities,
+            scores=means,
+            means=means,
+            widths=None,
+            groups=np.zeros(len(contexts), dtype=np.int64),
+        )
+
+    def learn(self, state, feedback):
+        sums = [np.bincount(feedback.actions, weights, minlength=state.actions)
+                for weights in (np.ones(len(feedback.actions)), feedback.rewards)]  # fmt: skip
+        return replace(state, heard=state.heard + sums)
+
+    def close(self, state):
+        counts, totals = state.counts + state.heard[0], state.totals + state.heard[1]
+        return replace(state, counts=counts, totals=totals, heard=np.zeros_like(state.heard))
+
+
+def test_a_policy_that_adds_plain_floats_keeps_the_rules():
+    assert len(checks.check_policy(HighestMean()).rules) == len(checks.POLICY_CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,11 @@ def check(grid, units, batches):
     assert min(grid.sizes) >= 1
 
 
+def test_ends_of_huge_grids_are_not_rounded_up():
+    ends = grids.geometric(units=10**15, dim=1, batches=15).ends
+    assert all(abs(end - 10**m) <= 1 for m, end in enumerate(ends, start=1))
+
+
 @given(units=st.integers(1, 10_000), share=st.floats(0, 1))
 def test_uniform(units, share):
     batches = max(1, round(share * units))
@@ -178,6 +183,8 @@ def test_grid_rules():
             GridRule(**wrong)
     with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
         GridRule(kind="uniform", shares=[1])
+    with pytest.raises(InvalidArgumentError, match="scale must be given only with kind"):
+        GridRule(kind="uniform", batches=3, scale=0.4)
     assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
     with pytest.raises(InvalidArgumentError, match="kind must be one of"):

@@ -252,6 +252,16 @@ def test_a_flipped_byte_is_noticed(tmp_path):
         Learner.load(path)
 
 
+def test_a_compression_that_there_is_not_is_noticed(tmp_path):
+    path = tmp_path / "learner"
+    learner().save(path)
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(b"PK\x01\x02") + 10] = 99  # an archive's directory names the compression
+    path.write_bytes(whole)
+    with pytest.raises(LearnerFileError, match="reading it failed with NotImplementedError"):
+        Learner.load(path)
+
+
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "learner"
     monkeypatch.setattr("seqbatch.learner.FORMAT", 2)

@@ -50,6 +50,22 @@ def draws_from(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LEARNER,)))
 
 
+def require_playable(policy: object, grid: object) -> None:
+    """Refuse what is not a policy, or not a grid."""
+    if isinstance(policy, type):
+        raise InvalidArgumentError(
+            "policy", f"an instance, as in {policy.__name__}()", f"the class {policy.__name__}"
+        )
+    if not isinstance(policy, Policy):
+        raise InvalidArgumentError(
+            "policy", "an object with begin, assign, learn and close", repr(policy)
+        )
+    if not isinstance(grid, Grid):
+        raise InvalidArgumentError(
+            "grid", "a Grid", repr(grid), "Use grids.explicit(ends) for ends of your own."
+        )
+
+
 class Learner:
     """Assign units batch by batch; learn when a batch's outcomes are all in.
 
@@ -105,18 +121,7 @@ class Learner:
         layout: Layout = "shared",
         seed: int = 0,
     ) -> None:
-        if isinstance(policy, type):
-            raise InvalidArgumentError(
-                "policy", f"an instance, as in {policy.__name__}()", f"the class {policy.__name__}"
-            )
-        if not isinstance(policy, Policy):
-            raise InvalidArgumentError(
-                "policy", "an object with begin, assign, learn and close", repr(policy)
-            )
-        if not isinstance(grid, Grid):
-            raise InvalidArgumentError(
-                "grid", "a Grid", repr(grid), "Use grids.explicit(ends) for ends of your own."
-            )
+        require_playable(policy, grid)
         self.policy = policy
         self.grid = grid
         self.problem = Problem(ends=grid.ends, actions=actions, dim=dim, layout=layout)
@@ -429,7 +434,11 @@ class Learner:
                     "Read it with the version of seqbatch that wrote it."
                 )
             return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
-        except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+        # The last of them where damage names a compression that there is not.
+        except (
+            OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError,
+            NotImplementedError,
+        ) as error:  # fmt: skip
             if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
                 raise
             raise LearnerFileError(

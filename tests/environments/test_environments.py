@@ -360,3 +360,26 @@ def test_seeds_of_spawned_children_are_kept_apart():
 def test_checkpoints_start_at_one():
     with pytest.raises(InvalidArgumentError, match="checkpoints must be a whole number of at"):
         simulate(SBUCB(), Uniform(dim=2, actions=2), grids.explicit([9]), checkpoints=[0])
+
+
+@pytest.mark.parametrize(
+    ("logged", "received"),
+    [
+        ([0.9, 1.2], "dtype float64"),
+        ([float("nan"), 1.0], "dtype float64"),
+        ([True, False], "dtype bool"),
+        ([0, 2], "2 in row 1"),
+        ([-1, 1], "-1 in row 0"),
+        ([0], r"shape \(1,\)"),
+    ],
+)
+def test_logged_actions_and_labels_are_never_rounded(logged, received):
+    with pytest.raises(InvalidArgumentError, match=f"logged must be .*received .*{received}"):
+        ArrayEnvironment(np.ones((2, 1)), np.ones((2, 2)), logged=logged)
+    with pytest.raises(InvalidArgumentError, match=f"labels must be .*received .*{received}"):
+        classification(np.ones((2, 1)), logged, classes=2)
+
+
+def test_data_without_rows_hold_no_units():
+    assert ArrayEnvironment(np.ones((0, 1)), np.ones((0, 2)), logged=[]).units == 0
+    assert classification(np.ones((0, 1)), [], classes=2).units == 0

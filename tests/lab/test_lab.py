@@ -242,6 +242,8 @@ def test_a_comparison_where_units_may_not_get_everything(tmp_path):
         (('kind = "Sphere"', 'kind = "Torus"'), "environments.round.kind must be one of"),
         (('kind = "Sphere"', "size = 3"), "environments.round.kind must be a name"),
         (('kind = "SBPE"', 'kind = "Sphere"'), "lines.greedy.kind must be one of"),
+        # Not Decision and Feedback, which stand beside the policies.
+        (('kind = "SBPE"', 'kind = "SPBE"'), "SBUCB, EpsilonGreedy, FixedAction, LinUCB"),
         (("ridge = 2.0", "rigde = 2.0"), "lines.mine must be parameters of RBGL"),
         (("ridge = 2.0", "ridge = -1"), "ridge must be a finite number above 0"),
         (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid must be a table"),
@@ -252,7 +254,10 @@ def test_a_comparison_where_units_may_not_get_everything(tmp_path):
         (("horizons = [400, 800]", "horizons = [0]"), "horizons must be a whole number"),
         (("seed = 5", "seed = -1"), "seed must be a whole number"),
         (("actions = 3", "actions = 3\neligible = 0.5"), "round.eligible must be a list of shares"),
-        (("actions = 3", "actions = 3\neligible = [1, 0.5]"), "shares must be 3 numbers"),
+        (
+            ("actions = 3", "actions = 3\neligible = [1, 0.5]"),
+            "environments.round.eligible must be a list of 3 shares",
+        ),
     ],
 )
 def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_path):

@@ -1,21 +1,25 @@
 """Sweeps are paired, resumable after any death, and the same on one process or two."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from seqbatch import grids
 from seqbatch.environments import FeaturePool, Gaussian, Uniform
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB
-from seqbatch.simulation import Line, paired, slopes, summarise, sweep
+from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
+from seqbatch.simulation.fingerprint import fingerprint
 from seqbatch.simulation.sweep import Trial
 
 TWO = GridRule(kind="minimax", batches=2)
@@ -235,3 +239,106 @@ def test_paired_differences():
     assert result["policy"].to_list() == ["b", "b"]
     assert result["difference"].to_list() == [1.0, 1.0]
     assert result["error"].to_list() == pytest.approx([0.0, 1.0])
+
+
+OWN = """
+from dataclasses import dataclass, replace
+from seqbatch.policies import SBPE
+SIGN = 1
+@dataclass(frozen=True, kw_only=True)
+class Own(SBPE):
+    def rank(self, state, contexts):
+        ranking = super().rank(state, contexts)
+        return replace(ranking, scores=SIGN * ranking.scores)
+"""
+
+
+def own_policy(module, text, tmp_path, monkeypatch):
+    """Return a policy of a user's module, or of their notebook, which has no file."""
+    if module == "__main__":
+        namespace = {"__name__": module}
+        exec(text.replace("SIGN *", "-" if "-1" in text else "+"), namespace)
+        return namespace["Own"]()
+    (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    sys.modules.pop(module, None)
+    return importlib.import_module(module).Own()
+
+
+@pytest.mark.parametrize("module", ["own_policy_module", "__main__"])
+def test_a_policy_of_ones_own_that_was_edited_is_another_run(module, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def run(text):
+        policy = own_policy(module, text, tmp_path, monkeypatch)
+        return sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
+                     lines={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
+
+    assert run(OWN).equals(run(OWN))
+    with pytest.raises(InvalidArgumentError, match="changed code of your own"):
+        run(OWN.replace("SIGN = 1", "SIGN = -1"))
+
+
+def test_functions_count_by_what_they_do():
+    def by(factor):
+        return lambda value: factor * value
+
+    different = [by(2), by(3), partial(by, 2), partial(by, 3), np.exp, np.log, {"a"}, {"b"},
+                 Path("a"), Path("b"), [].append, "a".join]  # fmt: skip
+    assert len(set(map(fingerprint, different))) == len(different)
+    assert fingerprint(by(2)) == fingerprint(by(2))
+    names = [np.array([f"unit {number}", None], dtype=object) for number in (1, 1, 2)]
+    assert [fingerprint(name) == fingerprint(names[0]) for name in names] == [True, True, False]
+
+    def countdown(number):
+        return countdown(number - 1) if number else 0
+
+    assert fingerprint(countdown) != fingerprint(by)
+    assert fingerprint({"a", "b", "c"}) == fingerprint({"c", "b", "a"})
+
+
+class Short:
+    """A rule that forgets the last unit."""
+
+    def grid(self, units, dim):  # noqa: ARG002
+        return grids.explicit([units // 2, units - 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"lines": {"a": Line(SBPE(), Short())}},
+            "'a' must be a Grid that ends at the horizon, 500",
+        ),
+        (
+            {"lines": {"a": Line(SBPE(), grids.explicit([9, 500]))}},
+            "the rule of 'a' must be a Grid",
+        ),
+        ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
+        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, as in SBPE\(\)"),
+        ({"environments": {"u": Uniform}}, "environment must be an environment, as in"),
+    ],
+)
+def test_a_line_that_cannot_run_is_refused_by_name(changes, complaint, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=complaint):
+        sweep(**arguments(trials=1, **changes), out=tmp_path)
+
+
+def test_a_run_names_what_is_wrong_with_it():
+    good = {"policy": SBPE(), "environment": Uniform(dim=2, actions=2), "grid": TWO.grid(50, 2)}
+    for name, wrong in (
+        ("policy", SBPE),
+        ("environment", Uniform),
+        ("grid", (9, 50)),
+        ("seed", -1),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"{name} must be"):
+            simulate(**{**good, name: wrong})
+
+
+def test_a_difference_from_no_line_is_refused():
+    table = made({"a": [[1.0, 11.0], [5.0, 6.0]]})
+    with pytest.raises(InvalidArgumentError, match="base must be one of the table's lines"):
+        paired(table, base="c")

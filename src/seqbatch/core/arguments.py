@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.core.arrays import AnyArray, Bools, Floats
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -111,6 +111,21 @@ def bools(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> Bools:
         )
     _shaped(name, array, shape)
     return np.ascontiguousarray(array)
+
+
+def actions(name: str, values: ArrayLike, units: int, below: int) -> Integers:
+    """Return one action for each unit, and round nothing: 0.7 is a probability, not action 0."""
+    array = np.asarray(values)
+    rule = f"whole numbers between 0 and {below - 1}, one for each of {units} units"
+    if array.shape != (units,):
+        raise InvalidArgumentError(name, rule, f"shape {array.shape}")
+    if units and array.dtype.kind not in "iu":
+        hint = "Convert whole numbers with .astype(int), and true and false too."
+        raise InvalidArgumentError(name, rule, f"an array of dtype {array.dtype}", hint)
+    wrong = np.flatnonzero((array < 0) | (array >= below))
+    if len(wrong):
+        raise InvalidArgumentError(name, rule, f"{array[wrong[0]]} in row {wrong[0]}")
+    return array.astype(np.int64)
 
 
 def _shaped(name: str, array: AnyArray, shape: tuple[int | str, ...], advice: str = "") -> None:

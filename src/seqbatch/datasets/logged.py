@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import ArrayEnvironment
 from seqbatch.errors import InvalidArgumentError
@@ -43,6 +44,7 @@ class LoggedExperiment:
 
     def __post_init__(self) -> None:
         n = len(self.actions)
+        arguments.actions("actions", self.actions, n, len(self.names))
         wanted = (n, len(self.columns))
         if np.shape(self.features) != wanted:
             raise InvalidArgumentError(

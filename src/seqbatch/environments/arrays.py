@@ -59,17 +59,7 @@ class ArrayEnvironment:
             )
         actions: Any = None
         if self.logged is not None:
-            actions = np.asarray(self.logged, dtype=np.int64)
-            if (
-                actions.shape != (len(table),)
-                or actions.min() < 0
-                or actions.max() >= problem.actions
-            ):
-                raise InvalidArgumentError(
-                    "logged",
-                    f"{len(table)} actions between 0 and {problem.actions - 1}",
-                    f"shape {actions.shape}",
-                )
+            actions = arguments.actions("logged", self.logged, len(table), problem.actions)
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
 
@@ -137,9 +127,5 @@ def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> A
     >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    known = np.asarray(labels)
-    if known.ndim != 1 or known.dtype.kind not in "iu" or known.min() < 0 or known.max() >= classes:
-        raise InvalidArgumentError(
-            "labels", f"whole numbers between 0 and {classes - 1}, one a row", f"{known!r}"
-        )
+    known = arguments.actions("labels", labels, (np.shape(features) or (0,))[0], classes)
     return ArrayEnvironment(features, np.eye(classes)[known], layout="block")

@@ -140,7 +140,7 @@ def _require_ratio(units: int, divisor: int, name: str) -> None:
             "units",
             f"at least {name} = {divisor} for this grid",
             units,
-            "Use grids.uniform or grids.explicit with fewer units.",
+            "With fewer units use the uniform grid, or ends of your own.",
         )
 
 
@@ -160,7 +160,8 @@ def _rooted(first: int, growth: float, batches: int) -> list[int]:
 
 def _floor(value: float) -> int:
     """Round down, but not from a whole number that rounding left a hair short."""
-    return math.floor(value * (1 + 1e-12))
+    nearest = round(value)
+    return nearest if abs(value - nearest) <= 1e-12 * value else math.floor(value)
 
 
 def _pinned(ends: list[int], units: int) -> Grid:

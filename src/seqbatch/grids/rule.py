@@ -25,7 +25,8 @@ class GridRule:
     kind
         ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
     batches
-        A number, or a rule: ``"adversarial"``, ``"stochastic"``, ``"problem-dependent"``.
+        A number, 2 by default, or a rule: ``"adversarial"``, ``"stochastic"``,
+        ``"problem-dependent"``.
     divide
         Divide the number of batches by this, rounding down.
     scale
@@ -60,6 +61,9 @@ class GridRule:
         else:
             arguments.integer("batches", self.batches)
         arguments.integer("divide", self.divide)
+        if self.scale is not None and self.kind != "minimax":
+            rule = 'given only with kind "minimax"'
+            raise InvalidArgumentError("scale", rule, f"{self.scale!r} with {self.kind!r}")
 
     def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""

@@ -206,7 +206,9 @@ def _wanted(log: Wave, policy: Probabilities) -> Iterator[tuple[Rows, Floats]]:
     for rows in pieces(log):
         given = policy(rows) if callable(policy) else policy
         wanted = arguments.floats("policy", given, (rows.count, rows.actions_number))
-        if (wanted < 0).any() or np.abs(wanted.sum(axis=1) - 1).max(initial=0.0) > ROUNDING:
+        wrong = (wanted < 0).any(axis=1) | (np.abs(wanted.sum(axis=1) - 1) > ROUNDING)
+        if wrong.any():
             rule = "probabilities of at least 0 and 1 in total for each unit"
-            raise InvalidArgumentError("policy", rule, "others")
+            received = f"{wanted[wrong][0]} for unit {wrong.argmax()}"
+            raise InvalidArgumentError("policy", rule, received)
         yield rows, wanted

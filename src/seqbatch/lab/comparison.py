@@ -163,6 +163,9 @@ def _environment(where: str, parts: dict[str, Any]) -> Environment:
         return inside
     if not isinstance(parts["eligible"], list):
         raise InvalidArgumentError(f"{where}.eligible", "a list of shares", parts["eligible"])
+    if len(parts["eligible"]) != inside.actions:
+        rule = f"a list of {inside.actions} shares, one for each action"
+        raise InvalidArgumentError(f"{where}.eligible", rule, parts["eligible"])
     return Restricted(inside, parts["eligible"])
 
 
@@ -182,7 +185,7 @@ def _made(protocol: Any, module: Any, where: str, parts: dict[str, Any]) -> Any:
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str):
         raise InvalidArgumentError(f"{where}.kind", "a name or a dotted path", repr(kind))
-    found = _found(kind, module, where)
+    found = _found(kind, module, where, protocol)
     # Before it is called: a dotted path can name anything that Python can run.
     if not (isinstance(found, type) and _keeps(protocol, found)):
         rule = f"a class that is a {protocol.__name__.lower()}"
@@ -190,15 +193,16 @@ def _made(protocol: Any, module: Any, where: str, parts: dict[str, Any]) -> Any:
     return _called(found, where, parameters)
 
 
-def _found(kind: str, module: Any, where: str) -> Callable[..., Any]:
+def _found(kind: str, module: Any, where: str, protocol: Any) -> Callable[..., Any]:
     if kind in module.__all__:
         return getattr(module, kind)  # type: ignore[no-any-return]
     path, _, name = kind.rpartition(".")
     try:
         return getattr(importlib.import_module(path), name)  # type: ignore[no-any-return]
     except (ImportError, AttributeError, ValueError) as error:
-        known = ", ".join(n for n in module.__all__ if isinstance(getattr(module, n), type))
-        rule = f"one of {known}, or the dotted path of an importable class"
+        kinds = {name: getattr(module, name) for name in module.__all__}
+        known = [n for n, k in kinds.items() if isinstance(k, type) and _keeps(protocol, k)]
+        rule = f"one of {', '.join(known)}, or the dotted path of an importable class"
         # Without a dot there was nothing to import.
         received = f"{kind!r} ({error})" if path else repr(kind)
         raise InvalidArgumentError(f"{where}.kind", rule, received) from error

@@ -11,6 +11,7 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
+from seqbatch.learner import require_playable
 from seqbatch.policies import Feedback, Policy
 from seqbatch.policies.choosing import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
@@ -93,7 +94,12 @@ def simulate_together(
     Each trajectory is the one that :func:`simulate` gives on its own, to the last bit.
     """
     arguments.choice("method", method, get_args(Method))
-    place = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+    require_instance(environment)
+    for policy, grid in runs:
+        require_playable(policy, grid)
+    place = seed
+    if not isinstance(place, SeedSequence):
+        place = SeedSequence(arguments.integer("seed", place, at_least=0))
     marks = np.unique([arguments.integer("checkpoints", mark) for mark in checkpoints])
     marks = marks.astype(np.int64)
     if chosen := chosen_device(method, device):
@@ -112,6 +118,13 @@ def simulate_together(
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
     direct = iter(_direct(rest, environment, place, marks, learn_last))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
+
+
+def require_instance(environment: object) -> None:
+    """Refuse a class, or anything else that makes no instances."""
+    if isinstance(environment, type) or not hasattr(environment, "instance"):
+        rule = "an environment, as in Gaussian(dim=5, actions=4)"
+        raise InvalidArgumentError("environment", rule, repr(environment))
 
 
 def chosen_device(method: Method, device: str | None) -> str | None:

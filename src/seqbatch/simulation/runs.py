@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from seqbatch.atomic import atomically
 from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.simulation.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,8 +67,9 @@ def run_tasks(
         The folder of the run. It holds ``parts/`` while the run goes on and ``results.parquet`` in
         the end.
     declaration
-        What defines the run: dataclasses, arrays and plain values, told apart by
-        :func:`fingerprint`. A folder with results of a different run is refused.
+        What defines the run: dataclasses, arrays, plain values and classes of a user's own, told
+        apart by :func:`~seqbatch.simulation.fingerprint.fingerprint`. A folder with results of a
+        different run is refused.
     columns
         Types of columns that single tasks may leave empty.
     jobs, engine
@@ -112,42 +112,6 @@ def _performed(task: Task) -> list[Row]:
     return task()
 
 
-def fingerprint(value: object) -> str:
-    """Return a digest that differs whenever any field, element or byte of `value` differs.
-
-    It walks dataclasses, mappings, sequences and arrays. Other objects count by their class and
-    their own attributes, so that a plain class of a user's resumes too.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    _digest(value, digest.update)
-    return digest.hexdigest()
-
-
-def _digest(value: object, update: Callable[[bytes], None]) -> None:
-    kind = type(value)
-    # The type and the closing bracket keep ((1,), 2) apart from (1, (2,)), and 1 from 1.0.
-    update(f"{kind.__module__}.{kind.__qualname__}(".encode())
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
-        update(repr(value).encode())
-    elif isinstance(value, np.ndarray):
-        update(f"{value.dtype}{value.shape}".encode())
-        update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, Mapping):
-        for key in value:
-            _digest(key, update)
-            _digest(value[key], update)
-    elif isinstance(value, Sequence):
-        for item in value:
-            _digest(item, update)
-    elif isinstance(value, type):
-        update(value.__qualname__.encode())
-    else:
-        for name in sorted(vars(value)):
-            _digest(name, update)
-            _digest(vars(value)[name], update)
-    update(b")")
-
-
 def _refuse_other(out: Path, parts: Path, text: str) -> None:
     """Make sure that what the folder holds, if anything, belongs to this very run."""
     file = out / "run.json"
@@ -158,8 +122,8 @@ def _refuse_other(out: Path, parts: Path, text: str) -> None:
             "out",
             "an empty folder, or that of an interrupted run with the same settings",
             f"{out}, which holds a different run",
-            "A run goes on only as it was declared: for other settings name another folder "
-            "(out=...), or remove this one.",
+            "A run goes on only as it was declared: for other settings, or changed code of your "
+            "own, name another folder (out=...), or remove this one.",
         )
 
 

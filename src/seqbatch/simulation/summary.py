@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqbatch.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -65,6 +67,8 @@ def paired(table: "pl.DataFrame", *, base: str, value: str = "regret") -> "pl.Da
     """Return each line's mean difference from the line `base`, trial by trial, with its error."""
     import polars as pl
 
+    if base not in (known := table["policy"].unique(maintain_order=True).to_list()):
+        raise InvalidArgumentError("base", f"one of the table's lines: {known}", repr(base))
     keys = ["environment", "units", "trial"]
     reference = table.filter(pl.col("policy") == base).select(*keys, base=pl.col(value))
     joined = table.filter(pl.col("policy") != base).join(reference, on=keys, maintain_order="left")

@@ -17,7 +17,12 @@ from seqbatch.grids import Grid
 from seqbatch.policies import Policy
 from seqbatch.simulation.collapsed import collapses
 from seqbatch.simulation.device import simulate_trials
-from seqbatch.simulation.direct import Method, chosen_device, simulate_together
+from seqbatch.simulation.direct import (
+    Method,
+    chosen_device,
+    require_instance,
+    simulate_together,
+)
 from seqbatch.simulation.runs import Progress, Row, Task, run_tasks
 from seqbatch.simulation.trajectory import Trajectory
 
@@ -125,10 +130,20 @@ def _cases(
     """Return every line at every horizon, with its grid."""
     dim = environment.dim * (1 if environment.layout == "shared" else environment.actions)
     return [
-        (name, line.policy, line.rule.grid(units, dim))
+        (name, line.policy, _grid(name, line, units, dim))
         for name, line in lines
         for units in horizons
     ]
+
+
+def _grid(name: str, line: Line, units: int, dim: int) -> Grid:
+    """Return a line's grid, which must be of the horizon: the table is read by it."""
+    grid = line.rule.grid(units, dim)
+    if not isinstance(grid, Grid) or grid.units != units:
+        raise InvalidArgumentError(
+            f"the grid of {name!r}", f"a Grid that ends at the horizon, {units}", repr(grid)
+        )
+    return grid
 
 
 def _place(seed: int, environment: str, trial: int) -> SeedSequence:
@@ -213,6 +228,7 @@ def sweep(
             "not empty",
             f"{len(environments)}, {len(lines)} and {len(horizons)} of them",
         )
+    _require_parts(environments, lines)
     if device is not None and method == "auto":
         method = "device"
     device = chosen_device(method, device)
@@ -238,3 +254,19 @@ def sweep(
         engine=engine,
         report=report,
     )
+
+
+def _require_parts(environments: Mapping[str, Environment], lines: Mapping[str, Line]) -> None:
+    """Refuse what is not an environment or a line, before any work is done."""
+    for environment in environments.values():
+        require_instance(environment)
+    for name, line in lines.items():
+        if not isinstance(line, Line):
+            raise InvalidArgumentError(f"lines[{name!r}]", "a Line(policy, rule)", repr(line))
+        if not hasattr(line.rule, "grid"):
+            raise InvalidArgumentError(
+                f"the rule of {name!r}",
+                "a GridRule, or anything with a method grid(units, dim)",
+                repr(line.rule),
+                'For ends of your own: GridRule(kind="explicit", shares=(0.1, 0.4, 1)).',
+            )
