@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from seqbatch import grids
-from seqbatch.environments import FeaturePool, Gaussian, Uniform
+from seqbatch.environments import FeaturePool, Gaussian, Uniform, WorstCase
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB
@@ -296,6 +296,13 @@ def test_functions_count_by_what_they_do():
 
     assert fingerprint(countdown) != fingerprint(by)
     assert fingerprint({"a", "b", "c"}) == fingerprint({"c", "b", "a"})
+
+
+def test_what_an_object_keeps_of_what_it_computed_is_no_part_of_a_run():
+    adversary = WorstCase(ends=(10, 20), dim=4)
+    before = fingerprint(adversary)
+    assert len(adversary.pairs) == 2
+    assert fingerprint(adversary) == before
 
 
 class Short:

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import cached_property
 from types import CodeType, FunctionType
 
 import numpy as np
@@ -56,6 +57,7 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
 
 def _parts(value: object) -> Sequence[object]:
     """Return what an object is made of."""
+    kind = type(value)
     if isinstance(value, Mapping):
         return [part for item in value.items() for part in item]
     if isinstance(value, Sequence):
@@ -68,7 +70,9 @@ def _parts(value: object) -> Sequence[object]:
         held = [cell.cell_contents for cell in value.__closure__ or ()]
         return value.__code__, value.__defaults__, value.__kwdefaults__, held
     if own := getattr(value, "__dict__", None):
-        return [part for item in sorted(own.items()) for part in item]
+        # What was computed of the others, and kept, is not there before it is asked for.
+        kept = [name for name in own if isinstance(getattr(kind, name, None), cached_property)]
+        return [part for name in sorted(own.keys() - kept) for part in (name, own[name])]
     # Slots, methods, partial functions and the like: as they would be pickled.
     return (value.__reduce_ex__(2),)
 
