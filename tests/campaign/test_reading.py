@@ -182,7 +182,8 @@ def test_dictionaries_booleans_and_whole_numbers(campaign):
     ("id", pa.array([1.5, 2.5]), "must be text, whole numbers or dates; received double"),
     ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
     ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
-    ("zip", pa.array([1.5, 2.5]), "must be text, whole numbers, dates or booleans; received doub"),
+    ("zip", pa.array([1.5, 2.5]),
+     "must be text, whole numbers, dates or booleans; received double"),
     ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
 ])  # fmt: skip
 def test_columns_of_the_wrong_type(campaign, column, values, reason):

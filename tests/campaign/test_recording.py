@@ -262,7 +262,7 @@ def test_outcome_ids_of_the_wrong_type_are_held_whole(store):
     campaign, rows = assigned(store, outcome="order")
     result = campaign.record(rows.with_columns(order=pl.lit(1.5)))
     assert counts(result) == (0, 0, 0, 300)
-    assert result.held[-1][3].startswith("order must be text or whole numbers; received")
+    assert result.held[-1][3].startswith("order must be text, whole numbers or dates; received")
 
 
 @pytest.mark.parametrize("block", [64, 1 << 20])
