@@ -122,9 +122,9 @@ def test_a_service_that_is_killed_loses_nothing_and_does_nothing_twice(tmp_path)
         for thread in threads:
             thread.start()
         for share in (30, 75):
-            # In the middle of calls, however long it takes to start.
+            # In the middle of calls, however long it takes to start; one may be done before others.
             while len(answers) < share:
-                assert all(thread.is_alive() for thread in threads)
+                assert any(thread.is_alive() for thread in threads)
                 time.sleep(0.005)
             served.end(signal.SIGKILL)
             served.start()
