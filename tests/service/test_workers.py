@@ -113,7 +113,7 @@ def test_workers_that_die_are_replaced(pair):
     with ExitStack() as stack:
         # Nobody else can answer: both are dead, and what listens takes no calls itself.
         assert pair.connection(stack).get("/v1/campaigns").status_code == 200
-    for _ in range(100):
+    for _ in range(600):
         if len(set(pair.served.workers()) - set(first)) == 2:
             return
         time.sleep(0.1)
