@@ -124,7 +124,8 @@ def test_memory_while_reading_does_not_grow_with_the_file(log, tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert read == rows
-    assert peaks[1] < 1.3 * peaks[0]
+    # Held rows would make it four times as much; other threads may add a little of theirs.
+    assert peaks[1] < 2 * peaks[0]
 
 
 def refused(tmp_path, lines, **options):

@@ -111,7 +111,8 @@ def test_memory_does_not_grow_with_the_units():
         return most
 
     peak(1)
-    assert peak(12) < 1.2 * peak(3)
+    # Held pieces would make it ten times as much; other threads may add a little of theirs.
+    assert peak(40) < 2 * peak(4)
 
 
 def test_outcomes_in_other_units_of_measure():
