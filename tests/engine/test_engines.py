@@ -148,7 +148,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(kind):
         open_engine(f"{kind}://127.0.0.1:9"),
     ):
         pass
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize("name", ["spark", "dask://", "ray://here", "local://x:1", "dask://x:port"])
