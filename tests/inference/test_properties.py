@@ -111,8 +111,9 @@ def test_memory_does_not_grow_with_the_units():
         return most
 
     peak(1)
-    # Held pieces would make it ten times as much; other threads may add a little of theirs.
-    assert peak(40) < 2 * peak(4)
+    # The least of three: other threads, which load compiled code say, may add theirs to one.
+    # Pieces that are held would add to each, and make it some five times as much.
+    assert min(peak(20) for _ in range(3)) < 2 * min(peak(2) for _ in range(3))
 
 
 def test_outcomes_in_other_units_of_measure():
