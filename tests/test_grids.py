@@ -185,9 +185,22 @@ def test_grid_rules():
         GridRule(kind="uniform", shares=[1])
     with pytest.raises(InvalidArgumentError, match="scale must be given only with kind"):
         GridRule(kind="uniform", batches=3, scale=0.4)
+    assert GridRule(kind="uniform").batches == 2
     assert GridRule(kind="sparse", batches="stochastic").grid(50_000, 10).batches == 2
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
     with pytest.raises(InvalidArgumentError, match="kind must be one of"):
         GridRule(kind="random")
     with pytest.raises(InvalidArgumentError, match="batches must be one of"):
         GridRule(kind="uniform", batches="many")
+
+
+@pytest.mark.parametrize("given", [{"batches": 2}, {"batches": "stochastic"}, {"divide": 2}])
+@pytest.mark.parametrize(
+    ("kind", "shares", "why"),
+    [("online", (), "a batch for each unit"), ("explicit", (0.1, 1), "a batch for each share")],
+)
+def test_grids_that_count_their_batches_are_given_no_number(kind, shares, why, given):
+    [(name, value)] = given.items()
+    said = rf'{name} must be left out with kind "{kind}"; received {value!r}\. It has {why}\.'
+    with pytest.raises(InvalidArgumentError, match=said):
+        GridRule(kind=kind, shares=shares, **given)

@@ -170,10 +170,12 @@ def test_budgets_hold(store):
     assert sum(cost) <= 90
     assert sum(cost) > 85
     assert campaign.verify().sound
-    assert any(
-        row.of == "budget" and row.used == pytest.approx(sum(cost))
-        for row in campaign.status().limits
-    )
+    begun = campaign.status(at_event=1).limits
+    assert [row.within for row in begun] == ["this wave", "campaign"]
+    # All waves are closed: there is no open one whose limit could be used.
+    [row] = campaign.status().limits
+    assert (row.of, row.within) == ("budget", "campaign")
+    assert row.used == pytest.approx(sum(cost))
 
 
 def test_what_cannot_be_kept_is_said_and_nothing_is_assigned(store):

@@ -327,7 +327,8 @@ def test_init_says_what_its_plan_assumed():
     assert "1893 to 2005" in shown
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
     assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, give" in text
-    assert "vary with standard deviation 1;" in text
+    said = "vary with standard deviation 1; the planner takes an effect and a noise of your own"
+    assert said in text
 
 
 def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):

@@ -34,6 +34,9 @@ def test_grid():
     assert len(rows) == 3_131
     assert rows[-1]["to"] == 8_124
     assert rows[0] == {"batch": 1, "from": 1, "to": 2, "size": 2, "share": "0.02%"}
+    assert len(json.loads(run("grid", "--units", "50", "--json").stdout)) == 3
+    online = run("grid", "--units", "50", "--kind", "online", "--json").stdout
+    assert len(json.loads(online)) == 50
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,10 @@ def test_grid():
         (("grid", "--units", "50", "--dim", "10"), "units must be at least dim^2 = 100"),
         (("grid", "--units", "50", "--kind", "round"), "kind must be one of"),
         (("grid", "--units", "50", "--batches", "some"), "batches must be one of"),
+        (
+            ("grid", "--units", "50", "--kind", "online", "--batches", "3"),
+            '--batches must be left out with kind "online"',
+        ),
         (("reproduce", "fig9"), "name must be one of"),
         (("reproduce", "fig1"), "received fig1. fig1-mushroom or fig1-covertype may be meant."),
         (("reproduce", "batches", "--device", "numpy"), "left out but for fig2 and fig3"),

@@ -247,6 +247,10 @@ def test_a_comparison_where_units_may_not_get_everything(tmp_path):
         (("ridge = 2.0", "rigde = 2.0"), "lines.mine must be parameters of RBGL"),
         (("ridge = 2.0", "ridge = -1"), "ridge must be a finite number above 0"),
         (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid must be a table"),
+        (
+            ('grid = {kind = "uniform", batches = 4}', 'grid = {kind = "online", batches = 4}'),
+            'lines.mine.grid.batches must be left out with kind "online"; received 4. It has',
+        ),
         (("trials = 3", "repeats = 3"), "repeats in"),
         (("horizons = [400, 800]", ""), "declares horizons"),
         (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine"),

@@ -11,6 +11,8 @@ from seqbatch import planning
 from seqbatch.service.models import PlanBody
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
+CLOSE = "/v1/campaigns/spring/close"
+
 
 @pytest.fixture
 def service(tmp_path):
@@ -137,3 +139,37 @@ def test_a_file_that_breaks_rules_is_named_as_the_body(service):
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["detail"].startswith("body: 1 problem")
     assert answer.json()["errors"][0]["column"] == "age"
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"content-type": "application/json"},
+                {"content-type": "application/x-www-form-urlencoded"}],
+    ids=["no kind", "JSON", "a form, as curl -d '' has it"],
+)  # fmt: skip
+def test_a_close_without_a_body_is_one_that_names_nothing(service, headers):
+    made = service.campaign()
+    made.assign(pl.DataFrame(UNITS))
+    made.record(pl.DataFrame(OUTCOMES))
+    answer = service.call("POST", CLOSE, headers=headers, key="first")
+    assert answer.status_code == 200, answer.text
+    assert [event.kind for event in made.events()][-1] == "close"
+    again = service.post(CLOSE, {}, key="first")
+    assert (again.status_code, again.content) == (200, answer.content)
+    assert made.situation().wave == 2
+
+
+def test_what_a_body_must_hold_is_said_where_it_is_needed(service):
+    service.campaign()
+    for step in ("close", "amend"):
+        answer = service.call(
+            "POST", f"/v1/campaigns/spring/{step}", content=b"{}", headers={"content-type": "a/b"}
+        )
+        assert answer.status_code == 415, step
+    assert service.call("POST", "/v1/campaigns/spring/amend").status_code == 415
+    paths = service.get("/v1/openapi.json").json()["paths"]
+    optional = {
+        path
+        for path, methods in paths.items()
+        if not methods.get("post", {}).get("requestBody", {"required": True})["required"]
+    }
+    assert optional == {"/v1/campaigns/{name}/close"}

@@ -95,8 +95,12 @@ def grid(
     ] = "minimax",
     dim: Annotated[int, typer.Option(help="d; for sparse, the number of nonzero parameters.")] = 1,
     batches: Annotated[
-        str, typer.Option(help="A number, or adversarial, stochastic, problem-dependent.")
-    ] = "3",
+        str | None,
+        typer.Option(
+            help="A number, or adversarial, stochastic, problem-dependent; not for online.",
+            show_default="3",
+        ),
+    ] = None,
     scale: Annotated[
         float | None, typer.Option(help="For minimax: 0.4 gives Section 6.2's grid.")
     ] = None,
@@ -113,7 +117,9 @@ def grid(
                 "The ends of an explicit grid are given, and there is nothing to compute: in "
                 "Python, grids.explicit([1000, 3000]).",
             )  # fmt: skip
-        number: int | str = int(batches) if batches.isdigit() else batches
+        number: int | str | None = int(batches) if batches and batches.isdigit() else batches
+        if number is None and kind != "online":
+            number = 3
         made = GridRule(kind=kind, batches=number, scale=scale).grid(units, dim)
         [table] = made.tables()
         show(replace(table, title=f"{kind} grid: {table.title}"), as_json=as_json)

@@ -14,6 +14,8 @@ COUNTS: dict[str, Callable[..., int]] = {
     "stochastic": paper.stochastic_batches,
     "problem-dependent": paper.problem_dependent_batches,
 }
+#: Kinds that tell how many batches there are, and how.
+COUNTED = {"online": "It has a batch for each unit.", "explicit": "It has a batch for each share."}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,8 @@ class GridRule:
         ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
     batches
         A number, 2 by default, or a rule: ``"adversarial"``, ``"stochastic"``,
-        ``"problem-dependent"``.
+        ``"problem-dependent"``. None for online and explicit grids, which have as many batches as
+        units and shares.
     divide
         Divide the number of batches by this, rounding down.
     scale
@@ -41,7 +44,7 @@ class GridRule:
     """
 
     kind: str
-    batches: int | str = 2
+    batches: int | str | None = None
     divide: int = 1
     scale: float | None = None
     shares: tuple[float, ...] = ()
@@ -56,14 +59,26 @@ class GridRule:
                 "shares", 'given only with kind "explicit", the last one 1', repr(self.shares)
             )
         object.__setattr__(self, "shares", shares)
-        if isinstance(self.batches, str):
-            arguments.choice("batches", self.batches, tuple(COUNTS))
-        else:
-            arguments.integer("batches", self.batches)
-        arguments.integer("divide", self.divide)
+        self._settle_count()
         if self.scale is not None and self.kind != "minimax":
             rule = 'given only with kind "minimax"'
             raise InvalidArgumentError("scale", rule, f"{self.scale!r} with {self.kind!r}")
+
+    def _settle_count(self) -> None:
+        """Check the number of batches, which is 2 where none is given and none is refused."""
+        arguments.integer("divide", self.divide)
+        if self.kind in COUNTED:
+            divide = None if self.divide == 1 else self.divide
+            for name, given in (("batches", self.batches), ("divide", divide)):
+                if given is not None:
+                    rule = f'left out with kind "{self.kind}"'
+                    raise InvalidArgumentError(name, rule, repr(given), COUNTED[self.kind])
+        elif self.batches is None:
+            object.__setattr__(self, "batches", 2)
+        elif isinstance(self.batches, str):
+            arguments.choice("batches", self.batches, tuple(COUNTS))
+        else:
+            arguments.integer("batches", self.batches)
 
     def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""
@@ -71,6 +86,7 @@ class GridRule:
             return paper.online(units=units)
         if self.kind == "explicit":
             return explicit(round(share * units) for share in self.shares)
+        assert self.batches is not None
         rule = COUNTS.get(str(self.batches))
         count = rule(units=units, dim=dim) if rule else int(self.batches)
         batches = max(1, count // self.divide)

@@ -228,6 +228,10 @@ def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) ->
         wrong = str(error).partition("() ")[2] or str(error)
         rule = f"parameters of {make.__name__} ({known})"
         raise InvalidArgumentError(where, rule, wrong) from None
+    except InvalidArgumentError as error:
+        # Of many lines and environments, the one that is wrong.
+        name = f"{where}.{error.name}"
+        raise InvalidArgumentError(name, error.rule, error.received, error.advice) from None
 
 
 def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevelMixin":

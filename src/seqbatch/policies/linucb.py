@@ -40,7 +40,7 @@ class LinUCB(SBUCB):
                 "grid",
                 "one unit per batch for LinUCB",
                 f"{problem.batches} batches for {problem.units} units",
-                "Use grids.online(units=...), or SBUCB for larger batches.",
+                "Use an online grid, or SBUCB for larger batches.",
             )
         return super().begin(problem)
 

@@ -70,19 +70,37 @@ def media_type(request: Request) -> str:
 
 
 async def read_json(request: Request, model: type[M]) -> tuple[M, str]:
-    """Return a body of JSON that keeps to a model, and the hash of its bytes."""
-    if media_type(request) != JSON:
-        raise ProblemError(
-            415, "unsupported",
-            f"the body must be {JSON}; received {media_type(request)[:100] or 'no content-type'}.",
-        )  # fmt: skip
+    """Return a body of JSON that keeps to a model, and the hash of its bytes.
+
+    No body is an empty one, of whatever kind, where the model needs nothing.
+    """
+    needed = needs_body(model)
+    if needed:
+        _require_json(request)
     limit = request.app.state.settings.json_bytes
     content = b"".join([piece async for piece in pieces(request, limit)])
+    if content or needed:
+        _require_json(request)
+    else:
+        content = b"{}"
     try:
         return model.model_validate_json(content), hashlib.sha256(content).hexdigest()
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         raise invalid(found) from None
+
+
+def needs_body(model: type[BaseModel]) -> bool:
+    """Say whether a model has anything that must be given."""
+    return any(field.is_required() for field in model.model_fields.values())
+
+
+def _require_json(request: Request) -> None:
+    if media_type(request) != JSON:
+        raise ProblemError(
+            415, "unsupported",
+            f"the body must be {JSON}; received {media_type(request)[:100] or 'no content-type'}.",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

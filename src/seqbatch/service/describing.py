@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from seqbatch.service.answering import KEY, LONGEST_KEY
-from seqbatch.service.bodies import FILES, JSON
+from seqbatch.service.bodies import FILES, JSON, needs_body
 
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 
@@ -33,7 +33,8 @@ def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) 
         content[JSON]["example"] = example
     if files:
         content |= dict.fromkeys(FILES, _FILE)
-    described: dict[str, Any] = {"requestBody": {"required": True, "content": content}}
+    body = {"required": needs_body(model), "content": content}
+    described: dict[str, Any] = {"requestBody": body}
     if changes:
         described["parameters"] = [
             {

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), with the text that the command line has."""
+"""Errors as problem documents (RFC 9457), with the library's text in the words of calls."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,10 +15,12 @@ from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
     InvalidSpecError,
+    OutputError,
     SeqbatchError,
     StoreError,
     UnknownCampaignError,
 )
+from seqbatch.service.words import in_calls
 
 MEDIA_TYPE = "application/problem+json"
 #: Problems of a file that are listed; the text says how many there are.
@@ -101,14 +103,18 @@ def problem_of(error: Exception, label: str) -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     status, kind = next((s, k) for known, s, k in KINDS if isinstance(error, known))
-    detail, places = str(error).replace(label, "the store"), None
+    detail, places = in_calls(str(error)).replace(label, "the store"), None
     if isinstance(error, UnknownCampaignError):
         # Those that there are may be none of the caller's business.
         detail = "there is no such campaign, or this token may not see it."
+    if isinstance(error, OutputError):
+        # A call is one transaction with its answer: what the library kept is taken back.
+        detail = "the answer could not be written; nothing was done. Make the same call again."
     if isinstance(error, InvalidFileError):
-        keys = (error.place, "column", "reason")
-        listed = error.problems[:LISTED]
-        places = [dict(zip(keys, problem, strict=True)) for problem in listed]
+        places = [
+            {error.place: place, "column": column, "reason": in_calls(reason)}
+            for place, column, reason in error.problems[:LISTED]
+        ]
     return ProblemError(status, kind, detail, errors=places)
 
 

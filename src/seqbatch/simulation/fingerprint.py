@@ -13,6 +13,8 @@ from types import CodeType, FunctionType
 
 import numpy as np
 
+from seqbatch.errors import InvalidArgumentError
+
 Update = Callable[[bytes], None]
 PLAIN = bool | int | float | complex | str | bytes | np.generic
 
@@ -24,9 +26,21 @@ def fingerprint(value: object) -> str:
     class and their own attributes, so that a plain class of a user's resumes too. Of classes that
     are not this package's the code counts: the text of an imported module, and the methods of a
     class in a script or a notebook, whose other lines may change.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Where something in it cannot be told from its like, such as a lock or an open connection,
+        where a function uses a variable that is not set yet, or where it is nested too deeply.
     """
     digest = hashlib.blake2b(digest_size=16)
-    _digest(value, digest.update)
+    try:
+        _digest(value, digest.update)
+    except RecursionError:
+        raise InvalidArgumentError(
+            "what defines a run", "nested less deeply than Python's calls may be",
+            "objects in objects in objects", "Keep them side by side, as in a list or an array.",
+        ) from None  # fmt: skip
     return digest.hexdigest()
 
 
@@ -50,13 +64,13 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
         _digest_class(value, update)
     else:
         _digest_class(kind, update)
-        for part in _parts(value):
+        for part in _parts(value, within):
             _digest(part, update, (*within, value))
     update(b")")
 
 
-def _parts(value: object) -> Sequence[object]:
-    """Return what an object is made of."""
+def _parts(value: object, within: tuple[object, ...]) -> Sequence[object]:
+    """Return what an object is made of; errors name it by what it is within."""
     kind = type(value)
     if isinstance(value, Mapping):
         return [part for item in value.items() for part in item]
@@ -67,14 +81,48 @@ def _parts(value: object) -> Sequence[object]:
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_consts
     if isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
-        return value.__code__, value.__defaults__, value.__kwdefaults__, held
+        return value.__code__, value.__defaults__, value.__kwdefaults__, _held(value)
     if own := getattr(value, "__dict__", None):
         # What was computed of the others, and kept, is not there before it is asked for.
         kept = [name for name in own if isinstance(getattr(kind, name, None), cached_property)]
         return [part for name in sorted(own.keys() - kept) for part in (name, own[name])]
     # Slots, methods, partial functions and the like: as they would be pickled.
-    return (value.__reduce_ex__(2),)
+    try:
+        return (value.__reduce_ex__(2),)
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise InvalidArgumentError(
+            " in ".join(_named(each) for each in (value, *reversed(within)) if not _plain(each)),
+            "something whose content can be compared, as a run goes on only as it was declared",
+            f"what cannot be taken apart ({error})",
+            "Make it in the method or function that uses it, instead of keeping it.",
+        ) from error
+
+
+def _held(function: FunctionType) -> list[object]:
+    """Return what a function uses of the variables of the one around it."""
+    held = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"{name} in {_named(function)}", "set before the run starts",
+                "a variable without a value", "Assign it above the call, or pass it on.",
+            ) from None  # fmt: skip
+    return held
+
+
+def _plain(value: object) -> bool:
+    """Say whether a value has no name of its own: it only holds others."""
+    return type(value) in (tuple, list, dict)
+
+
+def _named(value: object) -> str:
+    """Return what a user calls an object: a function by its name, others by their class."""
+    named = value if isinstance(value, FunctionType) else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _digest_class(kind: type, update: Update) -> None:

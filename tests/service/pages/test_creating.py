@@ -170,6 +170,7 @@ def test_what_is_proposed_can_be_corrected(visit):
     assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
     assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
     assert spec["grid"]["sizes"] == [15, 15, 15, 15]
+    assert "equal waves; a plan finds better ones" in words(page.text)
 
 
 def test_actions_have_costs_and_empty_rows_are_left_out(visit):

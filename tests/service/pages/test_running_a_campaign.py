@@ -318,6 +318,14 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     assert facts(checked)["Accepted"] == "2"
 
 
+def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages(visit, campaign):
+    confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
+    rows = csv(unit=["u0", "u1"], visit=["1.234", "7"])
+    page = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert "say which, by a change of how outcomes are spelled to" in page
+    assert "seqbatch campaign amend" not in page
+
+
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):
     close = f"/campaigns/{campaign.name}/close"
     assert "has no units yet" in visit.get(close).text

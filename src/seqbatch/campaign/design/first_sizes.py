@@ -44,7 +44,7 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
     assumed = (
         f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or take "
         f"a factor of {made.request.law.spread:g}, and outcomes "
-        f"vary with standard deviation {noise:g}; `seqbatch plan` takes your own with --effect and "
-        "--noise"
+        f"vary with standard deviation {noise:g}; the planner takes an effect and a noise of your "
+        "own"
     )
     return made.grid.sizes, f"by a plan for {size}. {reason}. {assumed}"

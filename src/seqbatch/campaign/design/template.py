@@ -92,7 +92,7 @@ def first_spec(
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
-        "equal waves; `--plan` finds better ones",
+        "equal waves; a plan finds better ones",
     )
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as asked for"

@@ -258,9 +258,8 @@ class Situation:
         if self.stop:
             raise CampaignStateError(
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
-                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign, or say why it "
-                "goes on all the same: seqbatch campaign continue (in Python go_on), with a "
-                "reason.",
+                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign, or continue "
+                "it all the same (in Python go_on), with a reason.",
                 commands=[
                     ("abort", self.name, "--reason", "YOUR REASON"),
                     ("continue", self.name, "--reason", "YOUR REASON"),

@@ -33,7 +33,10 @@ class LimitRow:
 
 
 def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
-    """Return every limit of a campaign with what is used of it."""
+    """Return every limit of a campaign with what is used of it.
+
+    Those of a wave are left out once all waves are closed: there is none to keep to them.
+    """
     rows = []
     given = {now.actions[number].name for number in now.active}
     for name, capacity in now.spec.capacity.items():
@@ -49,7 +52,7 @@ def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
             rows.append(LimitRow("budget", "this wave", cost, budget.each_wave))
         if budget.total is not None:
             rows.append(LimitRow("budget", "campaign", spent(now, now.in_all), budget.total))
-    return tuple(rows)
+    return tuple(row for row in rows if row.within == "campaign" or not now.finished)
 
 
 def limits_table(rows: tuple[LimitRow, ...]) -> Table:

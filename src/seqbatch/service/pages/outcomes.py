@@ -18,6 +18,7 @@ from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.units import LISTED
 from seqbatch.service.pages.uploads import Uploads, read_upload
 from seqbatch.service.pages.visitors import Visiting
+from seqbatch.service.pages.wording import for_people
 from seqbatch.service.routes.units import recorded
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
@@ -56,7 +57,8 @@ async def check(
     try:
         found = await bounded(request, lambda: campaign.record(file.upload, **options))
     except InvalidFileError as error:
-        shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
+        problems = [(*at, for_people(reason)) for *at, reason in error.problems[:LISTED]]
+        shown |= {"problems": problems, "total": len(error.problems)}
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
     return page(request, "outcomes_checked.html", found=recorded(found), **shown)
 

@@ -2,13 +2,19 @@
 
 import re
 
+from seqbatch.service.words import in_calls
+
 #: Options that a message names, and what stands for them on a page.
 OPTIONS = (
     (
-        re.compile(r"Or close it as it is: force=True, with a reason=\.\.\."),
+        re.compile(r"Or close it as it is: force = true, with a reason\."),
         "Or close it as it is, below.",
     ),
-    (re.compile(r" \((?:draw|partial|force)=True\)"), ""),
+    (re.compile(r" \((?:draw|partial|force) = true\)"), ""),
+    (re.compile(r", without draw = true"), ", without drawing from them"),
+    # The page has no such box.
+    (re.compile(r" Where that is meant, add force = true\."), ""),
+    (re.compile(r"an amendment with reward_format"), "a change of how outcomes are spelled to"),
 )
 
 
@@ -18,6 +24,7 @@ def for_people(text: str) -> str:
     >>> for_people("Or draw as many as fit from the list (draw=True), which is fair.")
     'Or draw as many as fit from the list, which is fair.'
     """
+    text = in_calls(text)
     for option, words in OPTIONS:
         text = option.sub(words, text)
     return text

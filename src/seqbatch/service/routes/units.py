@@ -35,6 +35,7 @@ from seqbatch.service.models import (
     Reason,
 )
 from seqbatch.service.problems import responses
+from seqbatch.service.words import in_calls
 from seqbatch.storage.answers import Answer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.together import Together
@@ -174,4 +175,5 @@ def recorded(result: Recorded) -> dict[str, Any]:
         **plain(result),
         "held": [dict(zip(held, row, strict=True)) for row in result.held],
         "reasons": [dict(zip(why, row, strict=True)) for row in result.reasons],
+        "advice": [in_calls(each) for each in result.advice],
     }

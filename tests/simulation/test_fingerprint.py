@@ -1,0 +1,77 @@
+"""What cannot be told from its like is refused by name, before any work is done."""
+
+import threading
+
+import pytest
+
+from seqbatch.environments import Uniform
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.grids import GridRule
+from seqbatch.policies import SBUCB
+from seqbatch.simulation import Line, sweep
+from seqbatch.simulation.fingerprint import fingerprint
+
+
+class Locked(SBUCB):
+    """A policy that keeps what no run can compare."""
+
+    def __init__(self):
+        super().__init__(gamma=1.0)
+        object.__setattr__(self, "lock", threading.Lock())
+
+
+class Slotted:
+    """An object without a dictionary."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+def test_a_policy_that_cannot_be_compared_is_named(tmp_path):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"^_thread\.lock in tests\.simulation\.test_fingerprint\.Locked in .*\.Line must be "
+        r"something whose content can be compared.*; received what cannot be taken apart "
+        r"\(cannot pickle '_thread\.lock' object\)\. Make it in the method",
+    ):
+        sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
+              lines={"a": Line(Locked(), GridRule(kind="uniform"))},
+              out=tmp_path / "run")  # fmt: skip
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_refuses_to_be_taken_apart_is_named_wherever_it_is():
+    generator = (number for number in range(3))
+
+    def use():
+        return generator
+
+    held = r"^builtins\.generator in .*"
+    for value, holder in ((use, "<locals>.use"), (Slotted([{"a": generator}]), "Slotted")):
+        with pytest.raises(InvalidArgumentError, match=rf"{held}{holder} must be something"):
+            fingerprint(value)
+
+
+def test_a_variable_that_is_not_set_is_named():
+    def scaled(value):
+        return later * value
+
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"^later in .*<locals>\.scaled must be set before the run starts; received a "
+        r"variable without a value\. Assign it above the call",
+    ):
+        fingerprint(scaled)
+    later = 2
+    assert scaled(1) == later
+    assert fingerprint(scaled)
+
+
+def test_a_chain_of_objects_is_refused_in_words():
+    chain = None
+    for _ in range(5_000):
+        chain = Slotted(chain)
+    with pytest.raises(InvalidArgumentError, match=r"^what defines a run must be nested less"):
+        fingerprint(chain)
