@@ -5,7 +5,7 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import read_ids, with_nul
-from seqbatch.campaign.tables.near_misses import near_misses
+from seqbatch.campaign.tables.near_misses import misspelled_strata, near_misses
 from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.same_ids import repeated_ids, similar_ids
@@ -58,6 +58,10 @@ class Units:
             given = pa.ipc.open_stream(self._spool).read_all()
             yield as_column(given.column(0)), given
 
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the columns that are kept."""
+        return (given for _, given in self.pieces())
+
     def place(self, row: int) -> str:
         """Return where a row of data is in the file, such as `line 7`."""
         [line] = self._source.lines(np.array([row], dtype=np.int64)).tolist()
@@ -78,8 +82,20 @@ class Units:
 
 
 @contextmanager
-def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
-    """Check a whole file of units and keep it aside; refuse it with all of its problems."""
+def read_units(
+    source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
+) -> Iterator[Units]:
+    """Check a whole file of units and keep it aside; refuse it with all of its problems.
+
+    Parameters
+    ----------
+    source, encoder
+        The file, and what its columns become.
+    report
+        Called now and then with the rows read.
+    strata
+        The columns within whose texts actions are balanced.
+    """
     _require_columns(source, encoder)
     batches = ahead(source.batches(file_columns(encoder)))
     # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
@@ -109,9 +125,9 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         if not problems.found and not source.ragged:
             problems.found.extend(repeated_ids(units, prints, encoder.unit))
         _refuse(source, problems, empty=start == 0)
-        tables = (given for _, given in units.pieces())
-        parts = len(encoder.unit_columns)
-        warnings = similar_ids(units, alike, parts) + near_misses(tables, encoder.eligibility)
+        warnings = similar_ids(units, alike, len(encoder.unit_columns))
+        warnings += near_misses(units.tables(), encoder.eligibility)
+        warnings += misspelled_strata(units.tables(), strata)
         warnings += _doubted_totals(last, units, start, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
