@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,12 @@ def _accepting(cell: str) -> str:
     return f"; {formats} would accept it" if formats else ""
 
 
+def _widening(form: NumberFormat, cell: str) -> str:
+    """Say which setting would also accept a negative number, if a cell looks like one."""
+    formats = " or ".join(f'format = "{example}"' for example in form.wider_for(cell))
+    return f"; it looks like a negative number: {formats} would accept it, too" if formats else ""
+
+
 def _spelled(column: Any, form: NumberFormat) -> Read:
     """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
     text = _plain(column)
@@ -233,7 +240,7 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     values = values / 100 if form.percent else values
     values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
     rule = f"must be a number spelled like {form.example}"
-    wrong = refused(text, ~fit & ~missing, rule)
+    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form))
     return Read(values, missing, {**_unfit(values), **wrong})
 
 
