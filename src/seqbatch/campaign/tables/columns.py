@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_PROBLEMS
+from seqbatch.campaign.design.limits import LARGEST_ENCODED, LARGEST_NUMBER, MOST_PROBLEMS
 from seqbatch.campaign.design.number_format import SAME, SIGNS, NumberFormat, formats_for
 from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arrays import Bools, Floats
 
-#: What is wrong with a value that is not there, and with a number that no sum could take.
+#: What is wrong with a value that is not there, and with numbers that no sum could take.
 MISSING = "is missing"
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
+TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
 #: Texts that mean in files of numbers, dates and booleans that there is no value; case is ignored.
 NONE = pa.array(["", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?", None])
 #: Rows of one piece of a file that are told which setting would accept them.
