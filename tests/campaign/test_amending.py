@@ -1,5 +1,6 @@
 """Amendments: the fixed action stays, a name is given once, and units are those there were."""
 
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign.steps.creating import prepare
@@ -138,6 +139,21 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
     assert campaign.verify().sound
     campaign.amend(reason="plain again", reward_format="1234.56", floor=0.05)
     assert campaign.verify().sound
+
+
+def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
+    column = SMALL["reward"]["column"]
+    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    cells = ["$1,250.00", "($25.50)", "12 EUR"] * 100
+    held = campaign.record(pa.table({"id": ids, column: cells}))
+    assert (held.accepted, held.quarantined) == (100, 200)
+    assert held.advice == (
+        f"{column} can be read after seqbatch campaign amend {campaign.name} "
+        "--reward-format '($1,234.56)' --reason \"...\"; then record it again.",
+    )
+    campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")
+    assert campaign.record(pa.table({"id": ids, column: cells})).accepted == 100
 
 
 def test_a_format_that_cannot_be_amended(store):

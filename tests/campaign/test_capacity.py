@@ -141,6 +141,18 @@ def test_balanced_draws_are_balanced_within_strata(store):
     assert campaign.verify().sound
 
 
+def test_strata_that_differ_by_case_or_spaces_are_warned_about(store):
+    campaign = created(store, strata=["zip", "centre"])
+    centres = pl.Series("centre", ["North", "north ", None, "NORTH", "South", ""] * 10)
+    (said,) = campaign.assign(units(60).with_columns(centres)).warnings
+    assert said == (
+        'strata by centre: "North", "north ", "NORTH" differ only by case or spaces, and none '
+        "counts as another; spell them alike in the file"
+    )
+    plain = units(60, start=60).with_columns(centres.str.strip_chars().str.to_lowercase())
+    assert campaign.assign(plain).warnings == ()
+
+
 def test_the_order_of_the_file_changes_nothing(store, tmp_path):
     spec = {"strata": ["zip"], "capacity": {"call": 30}}
     frame = units(300)

@@ -5,6 +5,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.views.words import remarks
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from tests.campaign.instances import units
 from tests.campaign.test_absence import SHOP, exported
@@ -62,6 +63,25 @@ def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
     assert "visits (per week)" in page
     assert "Outcome: revenue, in EUR; more is better." in page
     assert campaign.verify().sound
+
+
+def test_metrics_say_that_absent_units_have_none(store, tmp_path):
+    campaign = shop(store, metrics=METRICS, reward={"column": "revenue", "absent": 0})
+    table = campaign.assign(units(40)).table
+    campaign.record(outcomes(table, unsubscribed=1.0)[:10])
+    closed = campaign.close()
+    left = [row for row in closed.metrics if row.metric == "unsubscribed"]
+    assert sum(row.count for row in left) == 10
+    assert {row.mean for row in left} == {1.0}
+    status = campaign.status()
+    assert status.tables()[-1].title == "Metrics (of recorded outcomes)"
+    said = " ".join(remarks(status))
+    for row in left:
+        outcomes_said = f"the mean 1 over {row.count} recorded outcomes; at most 0.02"
+        assert f"unsubscribed of {row.action} has {outcomes_said}" in said
+    campaign.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "what was recorded (units that count as absent have no metrics): they watch" in page
 
 
 def test_conflicts_compare_metrics_too(store, tmp_path):

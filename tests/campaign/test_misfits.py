@@ -1,6 +1,7 @@
 """Rows that are no units are named, and ordinary rows are never taken for such."""
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
@@ -59,7 +60,7 @@ def test_totals_are_named_by_init_and_by_assign(tmp_path, campaign, word, city):
 @pytest.mark.parametrize(
     "text",
     [
-        rows("Total,11,Oslo"),
+        rows("Total,12,Oslo"),
         rows("total,11,", "d,4,Rome"),
         rows("Totality,11,"),
         rows("Summer,11,"),
@@ -70,6 +71,58 @@ def test_totals_are_named_by_init_and_by_assign(tmp_path, campaign, word, city):
 def test_an_ordinary_row_is_no_total(tmp_path, campaign, text):
     assert proposed(tmp_path, text).unit == ("customer",)
     assert campaign.assign(tmp_path / "units.csv").assigned == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("row", ["Total,11,Oslo", "TOTAL (3 rows),11,", "Sum total,11,--"])
+def test_a_total_beside_a_sum_is_refused_whatever_else_the_row_says(tmp_path, campaign, row):
+    text = rows(row)
+    [(line, column, reason)] = refusal(tmp_path, text)
+    assert (line, column) == (5, "customer")
+    assert reason.endswith("with sums in orders; delete the row")
+    with pytest.raises(InvalidFileError, match="line 5, column 'customer': seems to be a row of"):
+        campaign.assign(tmp_path / "units.csv")
+
+
+def summed(*last, header="customer,orders,spent,city"):
+    return "\n".join([header, "a,3,1.25,Oslo", "b,3,,Rome", "c,5,2.5,Oslo", "d,1,4,Rome", *last])
+
+
+@pytest.fixture
+def shopping(tmp_path):
+    features = {"numeric": {"orders": "raw", "spent": {"scale": "raw", "missing": 0}}}
+    store = open_store(tmp_path / "campaigns.db")
+    yield Campaign.create({**SPEC, "features": features}, store=store)
+    store.close()
+
+
+def test_a_last_row_of_sums_is_doubted_by_init_and_by_assign(tmp_path, shopping):
+    said = "line 6 ('e') may be a row of totals, with sums in orders, spent; if it is, delete"
+    draft = proposed(tmp_path, summed("e,12,7.7501,Oslo"))
+    assert draft.columns[0].asks
+    assert said in draft.columns[0].why
+    (warning,) = shopping.assign(tmp_path / "units.csv").warnings
+    assert warning.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "last", [("e,12,8.75,Oslo",), ("e,12,,Oslo",), ("e,12,7.75,Oslo", "f,3,1,Rome")]
+)
+def test_one_sum_alone_is_no_doubt(tmp_path, shopping, last):
+    assert not proposed(tmp_path, summed(*last)).columns[0].asks
+    assert shopping.assign(tmp_path / "units.csv").warnings == ()
+
+
+def test_zeros_and_few_numbers_are_no_sums(tmp_path):
+    text = "customer,orders,spent\na,0,1\nb,0,1\nc,0,0\nd,0,2\n"
+    assert not proposed(tmp_path, text).columns[0].asks
+
+
+def test_sums_are_found_over_pieces_of_a_file(shopping):
+    frame = pl.DataFrame({"customer": [f"u{n}" for n in range(5)], "orders": [1, 2, 3, 4, 10],
+                          "spent": [2.0, 2.0, 2.0, 5.0, 11.0]})  # fmt: skip
+    pieces = pa.concat_tables([frame[:2].to_arrow(), frame[2:3].to_arrow(), frame[3:].to_arrow()])
+    (warning,) = shopping.assign(pieces).warnings
+    assert warning.startswith("row 5 ('u4') may be a row of totals")
 
 
 def test_totals_of_a_table_in_memory_are_named(campaign):

@@ -22,6 +22,7 @@ EXAMPLES = [
     ("1,234.56 $", {"1,234.56 $": 1234.56, "$5": 5, "5$": 5, "-$5": -5, "$-5": -5, "5": 5}),
     ("12,5 %", {"12,5 %": 0.125, "12,5%": 0.125, "-3 %": -0.03}),
     ("1234,56-", {"1234,56-": -1234.56, "1234,56": 1234.56, "5 -": -5, "-5": -5}),
+    ("($1,234.56)", {"($25.50)": -25.5, "$(25.50)": -25.5, "$ (1,234) ": -1234, "(5) $": -5}),
     ("(1,234.56)", {"(1,234.56)": -1234.56, "1,234.56": 1234.56, "( 5 )": -5, "-5": -5}),
     ("1 234,56", {"1 234,56": 1234.56, "1\u202f234,56": 1234.56, "1\u00a0234": 1234}),
     ("1'234.56", {"1’234.56": 1234.56, "1'000'000": 1e6}),
@@ -46,7 +47,35 @@ def test_what_an_example_refuses(example, cells):
     values, wrong = numbers(pa.array(cells), form=NumberFormat.of(example))
     assert not values.any()
     for row, cell in enumerate(cells):
-        assert wrong[row] == f"must be a number spelled like {example}; received {cell!r}"
+        said, _, advice = wrong[row].partition("; it looks like a negative number")
+        assert said == f"must be a number spelled like {example}; received {cell!r}"
+        assert bool(advice) == (cell in ("(5)", "5-"))
+
+
+@pytest.mark.parametrize(
+    ("example", "cell", "wider"),
+    [
+        ("$1,234.56", "($25.50)", "($1,234.56)"),
+        ("$1,234.56", "$(25.50)", "($1,234.56)"),
+        ("1.234,56 EUR", "25,50 EUR\u2212", "1.234,56 EUR-"),
+        ("(1,234.56)", "25.50-", "(1,234.56-)"),
+        ("1234,56-", "(25,50)", "(1234,56-)"),
+        ("12,5 %", "(3 %)", "(12,5 %)"),
+    ],
+)
+def test_negative_numbers_of_another_spelling_are_told_the_format(example, cell, wider):
+    (said,) = numbers(pa.array([cell]), form=NumberFormat.of(example))[1].values()
+    advice = f'it looks like a negative number: format = "{wider}" would accept it, too'
+    assert said.endswith(f"; {advice}")
+    values, wrong = numbers(pa.array([cell]), form=NumberFormat.of(wider))
+    assert wrong == {}
+    assert values[0] < 0
+
+
+@pytest.mark.parametrize("cell", ["(25,50)", "(x)", "25.50 EUR", "(25.50 %)", "-(5)"])
+def test_what_may_mean_anything_is_told_no_format(cell):
+    (said,) = numbers(pa.array([cell]), form=NumberFormat.of("$1,234.56"))[1].values()
+    assert said == f"must be a number spelled like $1,234.56; received {cell!r}"
 
 
 @pytest.mark.parametrize("example", [

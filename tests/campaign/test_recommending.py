@@ -69,7 +69,7 @@ def test_an_action_beyond_its_guardrail_is_not_recommended(shop):
     assert found.best.action == "call"
     assert found.barred == {"call"}
     violated = next(said for said in found.sentences if said.startswith("Guardrail VIOLATED"))
-    assert "left of call has the mean 0.485; at most 0.3" in violated
+    assert "left of call has the mean 0.485 over 427 recorded outcomes; at most 0.3" in violated
     assert any("call to 100% of customers. Guardrails have no part" in s for s in found.sentences)
     said = recommended(found, ended=True)
     assert said[0].startswith("call brings most, but violates a guardrail")

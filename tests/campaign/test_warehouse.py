@@ -21,7 +21,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.rule import rule_of
 from seqbatch.campaign.warehouse.statement import assigning
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
 from tests.campaign.warehouses import (
@@ -221,6 +221,62 @@ def test_units_with_a_problem_get_nothing_and_are_told_the_same_everywhere(ready
     wanted = pl.DataFrame(ready.rule().assign(batch))
     same = ["wave", *given, "problem"]
     assert found.select(same).sort("problem").rows() == wanted.select(same).sort("problem").rows()
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_numbers_too_large_for_the_model_are_told_the_same_everywhere(store, dialect, request):
+    features = {
+        "numeric": {
+            "spend": {"scale": {"mean": 0, "sd": 1e-40}},
+            "age": {"scale": {"mean": 1, "sd": 1e-32}, "missing": 3, "indicator": 1},
+        },
+        "categorical": {"zip": ["u", "r"]},
+        "interactions": [["spend", "age"], ["age", "zip"]],
+    }
+    campaign = Campaign.create({**SPEC, "features": features, "sums": "floating"}, store=store)
+    units = pl.DataFrame(
+        {
+            "id": ["a", "b", "c", "d", "e", "f", "g"],
+            "spend": [1.0, -1e25, 1e20, 1e-20, 1.0, 1e-15, 1e31],
+            "age": [1.0, 1.0, None, 2e28, 0.5, None, 1.0],
+            "zip": ["u", "r", "u", "r", "u", "r", "u"],
+        }
+    )
+    run = in_duckdb
+    if dialect == "postgres":
+        run = partial(in_postgres, request.getfixturevalue("postgres").get_uri())
+    found = run(campaign.sql(units="units", dialect=dialect), units=units).sort("id")
+    (batch,) = units.to_arrow().to_batches()
+    wanted = pl.DataFrame(campaign.rule().assign(batch)).sort("id")
+    large = "must be below 1e+60 in size as the model takes it"
+    assert found["problem"].to_list() == [
+        None, f"spend {large}", f"spend {large}", f"age {large}", f"spend*age {large}", None,
+        "spend must be finite and below 1e+30 in size",
+    ]  # fmt: skip
+    same = ["action", "probability", "problem"]
+    assert found.select(same).rows() == wanted.select(same).rows()
+    with pytest.raises(InvalidFileError) as refused:
+        campaign.assign(units)
+    assert {row for row, _, _ in refused.value.problems} == {2, 3, 4, 5, 7}
+
+
+def test_no_number_is_compared_with_what_it_cannot_reach(ready):
+    assert "as the model takes it" not in ready.sql(units="units")
+
+
+def test_days_count_among_what_is_too_large_together(store):
+    numeric = {"spend": {"scale": {"mean": 0, "sd": 1e-35}}}
+    features = {"numeric": numeric, "date": {"born": {}}, "interactions": [["born", "spend"]]}
+    campaign = first_wave(store, features=features, sums="floating")
+    units = customers(3, seed=2).with_columns(
+        spend=pl.Series([1e24, 9e24, 1e25]), born=pl.Series(["1900-01-01"] * 3)
+    )
+    found = in_duckdb(campaign.sql(units="units"), units=units).sort("id")
+    (batch,) = units.to_arrow().to_batches()
+    wanted = pl.DataFrame(campaign.rule().assign(batch)).sort("id")
+    large = "must be below 1e+60 in size as the model takes it"
+    assert found["problem"].to_list() == [None, f"born*spend {large}", f"spend {large}"]
+    assert found.select(wanted.columns).rows() == wanted.rows()
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])

@@ -4,10 +4,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+import numpy as np
+
 from seqbatch.campaign.design import names
 from seqbatch.campaign.design.identifying import repeated, unit_columns
 from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
-from seqbatch.campaign.design.misfits import misfits
+from seqbatch.campaign.design.misfits import cell, misfits
 from seqbatch.campaign.design.no_ids import NAMELESS, no_ids
 from seqbatch.campaign.design.proposing import Became, Proposal, proposed, proposed_as
 from seqbatch.campaign.design.ways import (
@@ -20,6 +22,7 @@ from seqbatch.campaign.design.ways import (
     ways_of,
 )
 from seqbatch.campaign.tables.reading import Source
+from seqbatch.campaign.tables.totals import Summed, doubt, ending_in_sums
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
@@ -80,11 +83,12 @@ def draft_of(
     """
     columns, kinds = columns_of(opened), kinds or {}
     require_there(opened, columns, {"unit": unit or (), "features": kinds})
-    if problems := sorted([*opened.ragged, *misfits(opened, columns)]):
-        raise opened.invalid(problems, NOTHING)
     every = [ways_of(column) for column in columns]
     parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
     habits = habits_of(every, semicolons=parted)
+    sums = _ending_in_sums(every, habits)
+    if problems := sorted([*opened.ragged, *misfits(opened, columns, sums)]):
+        raise opened.invalid(problems, NOTHING)
     dates = {ways.column.name for ways in every if ways.dates}
     units = (
         unit_columns(columns, _numbers(every, habits), dates)
@@ -94,8 +98,9 @@ def draft_of(
     if not units:
         raise opened.invalid(no_ids(opened, columns), NOTHING)
     own = tuple(column.name for column in units) if unit is None else tuple(unit)
+    doubted = _doubted_totals(opened, units[0], [name for name in sums if name not in own])
     first = [
-        _unit(column.name, own, said=unit is not None)
+        _unit(column.name, own, said=unit is not None, doubted=doubted)
         if column in units
         else proposed_as(kinds[column.name], ways, habits, today=today)
         if column.name in kinds
@@ -125,16 +130,35 @@ def require_there(
             raise InvalidArgumentError(what, rule, ", ".join(unknown))
 
 
-def _unit(name: str, units: tuple[str, ...], *, said: bool) -> Proposal:
-    if said and len(units) == 1:
-        return Proposal(name, "unit", why="tells units apart")
-    if len(units) == 1:
-        why = "tells units apart: a different value in every row"
+def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Proposal:
+    why = "tells units apart"
+    if len(units) > 1:
+        why += f" together with {', '.join(other for other in units if other != name)}"
+    elif not said:
+        why += ": a different value in every row"
         if names.unlikely_id(name) == 2:
             why += f"; {CHECK} its name does not say that these are ids"
-        return Proposal(name, "unit", why=why)
-    others = ", ".join(other for other in units if other != name)
-    return Proposal(name, "unit", why=f"tells units apart together with {others}")
+    return Proposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
+
+
+def _ending_in_sums(every: list[Ways], habits: Habits) -> tuple[str, ...]:
+    """Return the columns whose last number is the sum of all others."""
+    numbers = _numbers(every, habits)
+    return ending_in_sums(
+        {
+            ways.column.name: Summed.of(
+                np.append(numbers[ways.column.name], np.nan)[ways.column.codes]
+            )
+            for ways in every
+            if ways.numbers
+        }
+    )
+
+
+def _doubted_totals(opened: Source, unit: Column, sums: Sequence[str]) -> str:
+    """Return what is to be checked of a last row that may hold totals, "" for nothing."""
+    [line] = opened.lines(np.array([unit.rows], dtype=np.int64)).tolist()
+    return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
 
 
 def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:

@@ -1,6 +1,7 @@
 """Rows of a file that are no units: totals, headers, units of measure below the header."""
 
 import re
+from collections.abc import Collection
 
 import numpy as np
 import pyarrow.compute as pc
@@ -8,7 +9,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import unlikely_id
 from seqbatch.campaign.tables.reading import Problem, Source
-from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
+from seqbatch.campaign.tables.totals import HEADER, refusal
 
 #: So many ids may be missing, or this share of them, before a column is taken for something else.
 FEW, SHARE = 2, 0.01
@@ -20,12 +21,20 @@ LEAST = 2
 NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 
 
-def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
-    """Return what is wrong with rows that cannot be units, by the places they have in the file."""
+def misfits(opened: Source, columns: list[Column], sums: Collection[str]) -> list[Problem]:
+    """Return what is wrong with rows that cannot be units, by the places they have in the file.
+
+    Parameters
+    ----------
+    opened, columns
+        The file.
+    sums
+        The columns whose last number is the sum of all others.
+    """
     repeated = _repeated_headers(columns)
     rows = repeated or [
         *_second_header(columns),
-        *_totals(columns),
+        *_totals(columns, sums),
         *_without_ids(columns),
         *_repeated_ids(opened, columns),
     ]
@@ -33,7 +42,8 @@ def misfits(opened: Source, columns: list[Column]) -> list[Problem]:
     return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
 
 
-def _cell(column: Column, row: int) -> str:
+def cell(column: Column, row: int) -> str:
+    """Return a cell as text, "" where it is missing."""
     code = int(column.codes[row])
     return "" if code < 0 else str(column.values[code].as_py())
 
@@ -56,7 +66,7 @@ def _second_header(columns: list[Column]) -> list[Problem]:
     words = []
     for column in columns:
         if column.is_text and column.rows > 2 and _is_number_below(column):
-            first = _cell(column, 0)
+            first = cell(column, 0)
             if not first or re.search(r"\d", first):
                 return []
             words.append(first)
@@ -81,15 +91,15 @@ def _is_number_below(column: Column) -> bool:
     )
 
 
-def _totals(columns: list[Column]) -> list[Problem]:
-    """Return the last row where an id of it is a word for totals."""
+def _totals(columns: list[Column], sums: Collection[str]) -> list[Problem]:
+    """Return the last row where an id of it says that it holds totals."""
     last = columns[0].rows - 1
     for column in columns:
-        unit = _cell(column, last)
+        unit = cell(column, last)
         named = column is columns[0] or unlikely_id(column.name) < 2
-        others = (_cell(other, last) for other in columns if other is not column)
-        if named and last > 0 and is_total(unit, others):
-            return [(last, column.name, refusal(unit))]
+        others = (cell(other, last) for other in columns if other is not column)
+        if named and last > 0 and (reason := refusal(unit, others, sums)):
+            return [(last, column.name, reason)]
     return []
 
 
@@ -145,5 +155,5 @@ def repeated_id(opened: Source, column: Column, row: int) -> str:
     """Return what is wrong with a row that repeats an id."""
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
-    again = f"repeats the id {_cell(column, row)!r} of {opened.place} {line:,}"
+    again = f"repeats the id {cell(column, row)!r} of {opened.place} {line:,}"
     return f"{again}; keep one row of each unit"

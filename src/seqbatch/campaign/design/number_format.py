@@ -108,6 +108,7 @@ class NumberFormat:
             forms.append(rf"{money} *{number} *(?:- *{money}|{money} *-)")
         if self.brackets:
             forms.append(rf"\( *{money} *{number} *{money} *\)")
+            forms.append(rf"{money} *\( *{number} *\) *{money}")
         return f"^(?:{'|'.join(forms)})$"
 
     @property
@@ -118,13 +119,31 @@ class NumberFormat:
     def read(self, cell: str) -> float | None:
         """Return the number that one cell spells, None where it does not fit."""
         text = plain(cell)
-        if not re.fullmatch(self.pattern, text):
+        # Digits of other scripts are none to RE2, by which columns are read.
+        if not re.fullmatch(self.pattern, text, re.ASCII):
             return None
         for each in self.dropped:
             text = text.replace(each, "")
         size = float(text.strip(SIGNS).replace(self.decimal or ".", "."))
         size = size / 100 if self.percent else size
         return -size if text[0] in "-(" or text[-1] == "-" else size
+
+    def wider_for(self, cell: str) -> tuple[str, ...]:
+        """Return the example with which a cell could be read too, if it is a negative number.
+
+        All that differs is how negative numbers may be spelled; what else a cell may mean is not
+        guessed.
+
+        >>> NumberFormat.of("$1,234.56").wider_for("($25.50)")
+        ('($1,234.56)',)
+        >>> NumberFormat.of("$1,234.56").wider_for("25.50-"), NumberFormat.of("5").wider_for("(x)")
+        (('$1,234.56-',), ())
+        """
+        text = plain(self.example)
+        bracketed, trailing = f"({text})", f"{text[:-1]}-)" if self.brackets else f"{text}-"
+        examples = [*([] if self.brackets else [bracketed]), *([] if self.trailing else [trailing])]
+        accepting = (each for each in examples if NumberFormat.of(each).read(cell) is not None)
+        return tuple(accepting)
 
 
 def _marks(digits: str, example: str) -> tuple[str, str]:
@@ -182,7 +201,7 @@ def formats_for(cell: str) -> tuple[str, ...]:
         example += f" {currency}" if 0 < len(currency) <= 20 and currency not in "eE" else ""
         if text.endswith("-"):
             example += "-"
-        elif text.startswith("("):
+        elif "(" in text:
             example = f"({example})"
         number = NumberFormat.of(example).read(cell)
         if number is not None:

@@ -366,7 +366,8 @@ def assign(
             now = current(reader)
         now.require_rows()
         counting = partial_call(report, "checking")
-        checked = stack.enter_context(read_units(opened, now.encoder(wave=now.wave), counting))
+        encoder, strata = now.encoder(wave=now.wave), now.spec.strata
+        checked = stack.enter_context(read_units(opened, encoder, counting, strata=strata))
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, named(units))
             result = assigning.run(

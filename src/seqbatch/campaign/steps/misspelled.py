@@ -20,18 +20,20 @@ class Misspelled:
 
     def look(self, spec: Spec, batch: Any, judged: Judged) -> None:
         """Look at a piece of a file that was judged."""
-        for column in unspelled_columns(spec):
+        for column in _formats(spec):
             said = self._cells.setdefault(column, [])
             rule = f"{column} must be a number"
-            rows = (row for row, kind in judged.kinds.items() if kind == rule)
+            rows = (row for row, kind in judged.kinds.items() if kind.startswith(rule))
             for row, _ in zip(rows, range(FEW - len(said)), strict=False):
                 said.append(str(batch.column(column)[row].as_py()))
 
     def advice(self, now: Situation) -> Iterator[str]:
         """Yield the commands that declare a format for what was held."""
         metrics = [metric.column for metric in now.spec.metrics]
+        declared = _formats(now.spec)
         for column, cells in self._cells.items():
-            formats = [example for example in _common(cells) if '"' not in example]
+            common = _common(cells, declared[column])
+            formats = [example for example in common if '"' not in example]
             commands = [_command(now.name, column, each, column in metrics) for each in formats]
             if commands:
                 yield f"{column} can be read after {' or '.join(commands)}; then record it again."
@@ -39,8 +41,13 @@ class Misspelled:
 
 def unspelled_columns(spec: Spec) -> tuple[str, ...]:
     """Return the columns of an outcome file that hold numbers for which no format is declared."""
-    rewards = spec.reward.columns if spec.reward.format is None else ()
-    return (*rewards, *(each.column for each in spec.metrics if each.format is None))
+    return tuple(column for column, example in _formats(spec).items() if example is None)
+
+
+def _formats(spec: Spec) -> dict[str, str | None]:
+    """Return the columns of an outcome file that hold numbers, and the formats declared."""
+    metrics = {metric.column: metric.format for metric in spec.metrics}
+    return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
 
 
 def ways_out(now: Situation) -> str:
@@ -53,15 +60,18 @@ def ways_out(now: Situation) -> str:
     )
 
 
-def _common(cells: list[str]) -> list[str]:
-    """Return the formats that accept the most of some cells.
+def _common(cells: list[str], declared: str | None = None) -> list[str]:
+    """Return the formats that accept the most of some cells; wider ones than what is declared.
 
     >>> _common(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
     ['1.234,56 EUR']
     >>> _common(["$1,234.50", "$25.00", "($12.50)"])
     ['(1,234.56 $)']
+    >>> _common(["($12.50)", "12 EUR"], "$1,234.56")
+    ['($1,234.56)']
     """
-    examples = dict.fromkeys(example for cell in cells for example in formats_for(cell))
+    accepting = formats_for if declared is None else NumberFormat.of(declared).wider_for
+    examples = dict.fromkeys(example for cell in cells for example in accepting(cell))
     counts = {
         example: sum(NumberFormat.of(example).read(cell) is not None for cell in cells)
         for example in examples
@@ -71,5 +81,8 @@ def _common(cells: list[str]) -> list[str]:
 
 
 def _command(name: str, column: str, example: str, metric: bool) -> str:
-    option = f'--metric-format "{column}={example}"' if metric else f'--reward-format "{example}"'
+    option, said = ("metric", f"{column}={example}") if metric else ("reward", example)
+    # A shell would put something else in the place of $1, but for these quotes.
+    quote = "'" if "$" in said and "'" not in said else '"'
+    option = f"--{option}-format {quote}{said}{quote}"
     return f'seqbatch campaign amend {name} {option} --reason "..."'

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.design.limits import LARGEST_NUMBER, MOST_PROBLEMS
+from seqbatch.campaign.design.limits import LARGEST_ENCODED, LARGEST_NUMBER, MOST_PROBLEMS
 from seqbatch.campaign.design.number_format import SAME, SIGNS, NumberFormat, formats_for
 from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arrays import Bools, Floats
 
-#: What is wrong with a value that is not there, and with a number that no sum could take.
+#: What is wrong with a value that is not there, and with numbers that no sum could take.
 MISSING = "is missing"
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
+TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
 #: Texts that mean in files of numbers, dates and booleans that there is no value; case is ignored.
 NONE = pa.array(["", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?", None])
 #: Rows of one piece of a file that are told which setting would accept them.
@@ -214,6 +216,12 @@ def _accepting(cell: str) -> str:
     return f"; {formats} would accept it" if formats else ""
 
 
+def _widening(form: NumberFormat, cell: str) -> str:
+    """Say which setting would also accept a negative number, if a cell looks like one."""
+    formats = " or ".join(f'format = "{example}"' for example in form.wider_for(cell))
+    return f"; it looks like a negative number: {formats} would accept it, too" if formats else ""
+
+
 def _spelled(column: Any, form: NumberFormat) -> Read:
     """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
     text = _plain(column)
@@ -233,7 +241,7 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     values = values / 100 if form.percent else values
     values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
     rule = f"must be a number spelled like {form.example}"
-    wrong = refused(text, ~fit & ~missing, rule)
+    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form))
     return Read(values, missing, {**_unfit(values), **wrong})
 
 

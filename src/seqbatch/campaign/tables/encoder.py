@@ -18,7 +18,7 @@ from seqbatch.campaign.design.features import Features, Hashed
 from seqbatch.campaign.design.limits import LARGEST_ENCODED
 from seqbatch.campaign.design.spec import Action, Spec
 from seqbatch.campaign.tables.beside import BesideColumn
-from seqbatch.campaign.tables.columns import Problems, texts
+from seqbatch.campaign.tables.columns import TOO_LARGE_ENCODED, Problems, texts
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.boolean import BooleanFeature
@@ -185,8 +185,7 @@ class Encoder:
             for name, size in (sizes | crossed).items():
                 most = size * max(self._trait, 1.0)
                 wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
-                rule = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
-                reasons = {row: f"{rule}; received {most[row]:g}" for row in wrong}
+                reasons = {row: f"{TOO_LARGE_ENCODED}; received {most[row]:g}" for row in wrong}
                 problems.add(start, name, reasons)
 
     @property

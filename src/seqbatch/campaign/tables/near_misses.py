@@ -1,15 +1,16 @@
-"""Texts of units that differ from a rule's own by case or spaces alone, and so are others to it.
+"""Texts of units that differ by case or spaces alone: from a rule's own, or from each other.
 
-Who may get what hangs on them: `region != 'north'` lets `North` through.
+Who may get what hangs on them: `region != 'north'` lets `North` through. So does what is balanced:
+`North` and `north` are two strata.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.eligibility import Among, Both, Compare, Not, Rule
-from seqbatch.campaign.design.spellings import plainly_spelled
+from seqbatch.campaign.design.spellings import plainly_spelled, several_spellings
 from seqbatch.campaign.tables.eligibility import Eligibility
 
 #: Texts that are named.
@@ -31,6 +32,20 @@ def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> 
                 if each and each not in texts and plainly_spelled(each) in plain[column]:
                     missed[column][each] = None
     return tuple(_warning(column, list(found)) for column, found in missed.items() if found)
+
+
+def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tuple[str, ...]:
+    """Return a warning for each column of strata with texts that may be one, spelled otherwise."""
+    found: dict[str, dict[str, None]] = {column: {} for column in strata}
+    for table in tables if strata else ():
+        for column, texts in found.items():
+            texts.update(dict.fromkeys(filter(None, pc.unique(table.column(column)).to_pylist())))
+    said = {column: several_spellings(map(str, texts)) for column, texts in found.items()}
+    return tuple(
+        f"strata by {column}: {spelled}; spell them alike in the file"
+        for column, spelled in said.items()
+        if spelled
+    )
 
 
 def _warning(column: str, found: list[str]) -> str:

@@ -5,7 +5,7 @@ What is decided on later is what was checked, bit for bit, whatever becomes of t
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,12 +20,13 @@ from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import read_ids, with_nul
-from seqbatch.campaign.tables.near_misses import near_misses
-from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of, repeated_prints
+from seqbatch.campaign.tables.near_misses import misspelled_strata, near_misses
+from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
+from seqbatch.campaign.tables.same_ids import repeated_ids, similar_ids
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.texts import as_column
-from seqbatch.campaign.tables.totals import HEADER, is_total, refusal
+from seqbatch.campaign.tables.totals import HEADER, Summed, doubt, ending_in_sums, refusal
 from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import AnyArray
 
@@ -37,8 +38,6 @@ REWRITE = (
 )
 #: Bytes of units that are kept aside in memory.
 SMALL = 1 << 20
-#: Pairs of similar ids that are named.
-NAMED = 5
 Piece = tuple[pa.Array, pa.Table]
 
 
@@ -59,9 +58,14 @@ class Units:
             given = pa.ipc.open_stream(self._spool).read_all()
             yield as_column(given.column(0)), given
 
-    def lines(self, *rows: int) -> list[int]:
-        """Return the lines that rows of data have in the file."""
-        return [int(line) for line in self._source.lines(np.array(rows, dtype=np.int64))]
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the columns that are kept."""
+        return (given for _, given in self.pieces())
+
+    def place(self, row: int) -> str:
+        """Return where a row of data is in the file, such as `line 7`."""
+        [line] = self._source.lines(np.array([row], dtype=np.int64)).tolist()
+        return f"{self._source.place} {line:,}"
 
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, where it is not the one they were checked by.
@@ -78,8 +82,20 @@ class Units:
 
 
 @contextmanager
-def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) -> Iterator[Units]:
-    """Check a whole file of units and keep it aside; refuse it with all of its problems."""
+def read_units(
+    source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
+) -> Iterator[Units]:
+    """Check a whole file of units and keep it aside; refuse it with all of its problems.
+
+    Parameters
+    ----------
+    source, encoder
+        The file, and what its columns become.
+    report
+        Called now and then with the rows read.
+    strata
+        The columns within whose texts actions are balanced.
+    """
     _require_columns(source, encoder)
     batches = ahead(source.batches(file_columns(encoder)))
     # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
@@ -88,6 +104,7 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
         last = None
+        sums: dict[str, Summed] = {}
         unclear = UnclearDots(source, _unspelled(encoder))
         read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
         for piece in over(read.checked, _placed(batches)):
@@ -96,18 +113,22 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
             prints.append(piece.prints)
             alike.append(piece.alike)
             spool.write(piece.content)
+            sums = {n: sums[n].then(s) if n in sums else s for n, s in piece.sums.items()}
             start += piece.batch.num_rows
             last = piece.batch.slice(piece.batch.num_rows - 1)
             report(start)
-        _refuse_totals(last, encoder, start, problems)
+        summed = ending_in_sums(sums)
+        _refuse_totals(last, encoder, start, summed, problems)
         problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
-            problems.found.extend(_repeated(encoder.unit, units, prints, source))
+            problems.found.extend(repeated_ids(units, prints, encoder.unit))
         _refuse(source, problems, empty=start == 0)
-        tables = (given for _, given in units.pieces())
-        warnings = similar_ids(units, alike) + near_misses(tables, encoder.eligibility)
+        warnings = similar_ids(units, alike, len(encoder.unit_columns))
+        warnings += near_misses(units.tables(), encoder.eligibility)
+        warnings += misspelled_strata(units.tables(), strata)
+        warnings += _doubted_totals(last, units, start, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
         alike.clear()
@@ -116,13 +137,14 @@ def read_units(source: Source, encoder: Encoder, report: Callable[[int], None]) 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A piece of a file that was checked: what is kept of it, its problems, and hashes of ids."""
+    """A piece of a file that was checked: what is kept of it, its problems, hashes of ids, sums."""
 
     batch: Any
     content: Any
     problems: list[Problem]
     prints: AnyArray
     alike: AnyArray
+    sums: dict[str, Summed]
 
 
 @dataclass(frozen=True)
@@ -148,7 +170,9 @@ class _Reading:
         with pa.ipc.new_stream(sink, given.schema) as writer:
             writer.write_table(given)
         alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
-        return _Checked(whole, sink.getvalue(), problems.found, prints_of(ids, self.key), alike)
+        sums = {name: Summed.of(given[name].to_numpy()) for name in encoder.features.numeric}
+        prints = prints_of(ids, self.key)
+        return _Checked(whole, sink.getvalue(), problems.found, prints, alike, sums)
 
 
 def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -240,15 +264,26 @@ def _refuse_headers(batch: Any, encoder: Encoder, start: int, problems: Problems
     problems.add(start, names[0], {int(row): HEADER for row in rows})
 
 
-def _refuse_totals(last: Any, encoder: Encoder, rows: int, problems: Problems) -> None:
+def _refuse_totals(
+    last: Any, encoder: Encoder, rows: int, sums: tuple[str, ...], problems: Problems
+) -> None:
     """Refuse a last row that holds totals."""
     if rows < 2:
         return
     [cells] = last.to_pylist()
     unit, *_ = encoder.unit_columns
     others = [cell for name, cell in cells.items() if name not in (unit, encoder.unit)]
-    if is_total(str(cells[unit]), others):
-        problems.add(rows - 1, unit, {0: refusal(str(cells[unit]))})
+    if reason := refusal(str(cells[unit]), others, sums):
+        problems.add(rows - 1, unit, {0: reason})
+
+
+def _doubted_totals(last: Any, units: Units, rows: int, sums: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a warning of a last row that may hold totals."""
+    if not sums:
+        return ()
+    [unit] = last.column(units._encoder.unit).to_pylist()
+    said = doubt(str(unit), units.place(rows), sums)
+    return (said,) if said else ()
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
@@ -262,56 +297,3 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
         found.append((0, "", "the file has no rows"))
     if found:
         raise source.invalid(sorted(found), NOTHING)
-
-
-def similar_ids(units: Units, alike: list[AnyArray]) -> tuple[str, ...]:
-    """Return a warning where different ids of a file may be meant for the same unit."""
-    every = np.concatenate(alike)
-    twins = repeated_prints(every)
-    if not len(twins):
-        return ()
-    suspects = np.isin(every, twins)
-    first: dict[str, str] = {}
-    pairs, start = [], 0
-    for ids, _ in units.pieces():
-        rows = np.flatnonzero(suspects[start : start + len(ids)])
-        chosen = ids.take(rows)
-        forms = plain_ids(chosen, len(units._encoder.unit_columns)).to_pylist()
-        for each, plain in zip(chosen.to_pylist(), forms, strict=True):
-            if first.setdefault(plain, each) != each:
-                pairs.append(f"{first[plain]!a} and {each!a}")
-        start += len(ids)
-        if len(pairs) >= NAMED:
-            break
-    shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
-    return (
-        (
-            f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
-            f"count as different units: {shown}",
-        )
-        if pairs
-        else ()
-    )
-
-
-def _repeated(
-    unit: str, units: Units, prints: list[AnyArray], source: Source
-) -> list[tuple[int, str, str]]:
-    """Return the rows whose id stood in an earlier row, found by hash and then by text."""
-    every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.uint64)
-    twins = repeated_prints(every)
-    if not len(twins):
-        return []
-    suspects = set(np.flatnonzero(np.isin(every, twins)).tolist())
-    seen: dict[str, int] = {}
-    found, row = [], 0
-    for ids, _ in units.pieces():
-        for each in ids.to_pylist():
-            if row in suspects:
-                if each in seen:
-                    [place] = units.lines(seen[each])
-                    earlier = f"{source.place} {place:,}"
-                    found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
-                seen.setdefault(each, row + 1)
-            row += 1
-    return found

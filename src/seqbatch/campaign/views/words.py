@@ -116,7 +116,9 @@ def metrics_table(metrics: Sequence[MetricRow]) -> Table:
         )
         for row in metrics
     ]
-    return Table("Metrics", columns, rows, words=("metric", "action", "wanted", "verdict"), keys=2)
+    # Units that count as absent have a reward, and no metrics.
+    title, words = "Metrics (of recorded outcomes)", ("metric", "action", "wanted", "verdict")
+    return Table(title, columns, rows, words=words, keys=2)
 
 
 def _wanted(row: MetricRow) -> str:
@@ -130,7 +132,8 @@ def violations(metrics: Sequence[MetricRow]) -> list[str]:
     """Say which guardrails were violated, one line each."""
     return [
         f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
-        f"{measured(_mean(row), row.unit)}; {_wanted(row)} is wanted."
+        f"{measured(_mean(row), row.unit)} over {counted(row.count, 'recorded outcome')}; "
+        f"{_wanted(row)} is wanted."
         for row in metrics
         if row.passed is False
     ]

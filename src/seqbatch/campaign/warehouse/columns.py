@@ -7,9 +7,11 @@ c1_month the month of a date, x0 the first number of the model.
 import datetime
 from dataclasses import dataclass, field
 
-from seqbatch.campaign.design.limits import LARGEST_NUMBER
+import numpy as np
+
+from seqbatch.campaign.design.limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.tables.columns import MISSING as NONE
-from seqbatch.campaign.tables.columns import TOO_LARGE
+from seqbatch.campaign.tables.columns import TOO_LARGE, TOO_LARGE_ENCODED
 from seqbatch.campaign.tables.dates import UNLIKELY
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.features.base import Feature
@@ -27,6 +29,19 @@ UNSEEN, MISSING = -1, -2
 EPOCH = datetime.date(1970, 1, 1)
 #: Days from a Monday before any date that is accepted to 1970.
 MONDAY = 7 * 60_000 + EPOCH.weekday()
+#: No two dates that are accepted are so many days apart.
+MOST_DAYS = 4e6
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a feature's largest number is to the model: an expression, and its bound."""
+
+    expression: str
+    most: float
+
+    def __mul__(self, other: "Size") -> "Size":
+        return Size(f"{self.expression} * {other.expression}", self.most * other.most)
 
 
 @dataclass
@@ -47,6 +62,8 @@ class Columns:
         The categories and booleans, and how many combinations of their values there are.
     steady
         The numbers of the model that those alone determine, each with its expression.
+    sizes
+        How large each feature is to the model.
     """
 
     read: list[Item] = field(default_factory=list)
@@ -57,6 +74,7 @@ class Columns:
     keys: list[str] = field(default_factory=list)
     cells: int = 1
     steady: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, Size] = field(default_factory=dict)
 
     def add(self, *expressions: str, steady: bool) -> None:
         """Add numbers of features."""
@@ -77,6 +95,12 @@ class Columns:
         """Add a condition under which a unit is refused."""
         self.problems.append((condition, briefly(part.name, reason)))
 
+    def refuse_large(self, name: str, size: Size, sql: Dialect) -> None:
+        """Refuse units whose numbers are too large for the model, where any can be."""
+        if not size.most < LARGEST_ENCODED:
+            condition = f"{size.expression} >= {sql.number(LARGEST_ENCODED)}"
+            self.problems.append((condition, briefly(name, TOO_LARGE_ENCODED)))
+
     def key(self, name: str, values: int) -> None:
         """Count a column among those that make up cells."""
         self.keys.append(name)
@@ -96,6 +120,7 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
     places: dict[str, list[str]] = {}
     for number, (name, part) in enumerate(encoder.parts.items()):
         start, given = len(made.base), f"g{number}"
+        made.sizes[name] = Size(sql.number(1.0), 1.0)
         if isinstance(part, NumericFeature):
             _numeric(made, sql, part, given)
         elif isinstance(part, BooleanFeature):
@@ -110,6 +135,11 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
         for left in places[one]:
             for right in places[two]:
                 made.cross(left, right)
+    # In the order of the encoder: a unit is told the first thing that is wrong with it.
+    for name, size in made.sizes.items():
+        made.refuse_large(name, size, sql)
+    for one, two in encoder.features.interactions:
+        made.refuse_large(f"{one}*{two}", made.sizes[one] * made.sizes[two], sql)
     return made
 
 
@@ -119,10 +149,19 @@ def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> N
         made.refuse(f"{given} IS NULL", part, NONE)
     most = sql.number(LARGEST_NUMBER)
     made.refuse(f"ABS({given}) >= {most}", part, TOO_LARGE)
-    _scaled(made, sql, part.number, given)
+    value = _scaled(made, sql, part.number, given)
+    made.sizes[part.name] = Size(f"ABS({value})", _most(part.number, LARGEST_NUMBER))
 
 
-def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> None:
+def _most(number: ScaledNumber, largest: float) -> float:
+    """Return how large a number can be to the model, by how large it can be in the table."""
+    # What is too large to be a number is too large.
+    with np.errstate(over="ignore"):
+        return float(number.sizes(np.array([np.nan, -largest, largest])).max())
+
+
+def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> str:
+    """Add what becomes of a number, and return the expression of its own column."""
     frozen, zero = number.frozen, sql.number(0.0)
     value = zero
     if frozen is not None and frozen.sd > 0:
@@ -136,6 +175,7 @@ def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> No
     if len(number.names) > 1:
         shown = frozen is not None and frozen.indicator
         made.add(_indicator(sql, f"{given} IS NULL") if shown else zero, steady=False)
+    return value
 
 
 def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str) -> None:
@@ -153,7 +193,9 @@ def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str
             assert part.start is not None
             since = f"{(part.start - EPOCH).days} - {day}"
             made.levels.append((f"CAST({since} AS {sql.double})", name))
-            _scaled(made, sql, part.days, name)
+            value = _scaled(made, sql, part.days, name)
+            largest = f"GREATEST(ABS({value}), {sql.number(1.0)})"
+            made.sizes[part.name] = Size(largest, max(_most(part.days, MOST_DAYS), 1.0))
             continue
         # The last level is that of a missing date.
         made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))

@@ -117,10 +117,12 @@ def metrics(of: Material) -> Section:
     columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
     broken = violations(of.status.metrics)
     guarded = any(row.guardrail is not None for row in of.status.metrics)
+    absent = "" if of.now.absent is None else " (units that count as absent have no metrics)"
     kept = ["Every mean is within its guardrail."] if guarded and not broken else []
     return Section("metrics", "Guardrails and other metrics", [
         *([Items(broken)] if broken else kept),
-        "Plain means of what was recorded: they watch for harm, and are no comparison of actions.",
+        f"Plain means of what was recorded{absent}: they watch for harm, and are no comparison of "
+        "actions.",
         Table("Metrics", columns, rows, words=words, keys=2),
     ])  # fmt: skip
 
