@@ -100,19 +100,23 @@ def test_a_masked_protocol_names_no_action(store, tmp_path):
 def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
     others = {
         "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
-        "alone": {"randomised": 0.0, "floor": 0.0},
+        "alone": {"randomised": 0.0, "floor": 0.0, "stopping": {"rule": "pocock"}},
         "absent": {"reward": {"column": "visit", "absent": 0, "after": "14 days"}},
         "sums": {"reward": {"sum": {"a": 1.0, "b": -0.5}}},
         "planned": {"grid": {"plan": {"units": 2_000, "batches": 3, "noise": 2.0, "missing": 0.1}}},
         "costly": {
             "actions": ["none", "mail", {"name": "call", "cost": 1.0}],
             "budget": {"total": 500},
+            "stopping": {"rule": "pocock"},
         },
     }
     for name, changes in others.items():
         campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
         assert campaign.protocol(tmp_path / f"{name}.html").read_text()
     assert "noise 2, 90% of outcomes returned" in (tmp_path / "planned.html").read_text()
+    few = "at least 20 events at break-even"
+    assert few in (tmp_path / "costly.html").read_text()
+    assert few not in (tmp_path / "alone.html").read_text()
 
 
 def test_the_method_named_is_the_one_that_is_used(store, tmp_path):

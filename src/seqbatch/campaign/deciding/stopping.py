@@ -8,9 +8,10 @@ others. Statistics are such that more is better, whatever the direction of the r
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
+from seqbatch.campaign.deciding.few_events import ENOUGH_EVENTS, FewEvents, few_events
 from seqbatch.campaign.deciding.kept_sums import KeptSums, kept_and_new, looked_at
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import (
@@ -36,6 +37,7 @@ from seqbatch.inference.looks import repeated, standardised
 
 SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
 ON, END = "go on", "planned end, nothing shown"
+TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
 #: The chance of success, at the effect that a campaign is for, that bounds for futility leave.
 POWER = 0.9
 
@@ -59,6 +61,9 @@ class ActionLook:
         The repeated interval of the lift, in the reward's own sign; None where it is unbounded.
     shown
         The wave after which it was shown to be better than the control, None so far.
+    few
+        What there would be too few events of at break-even to judge it, None where there are
+        enough. It has no boundary then, and nothing is spent on it.
     """
 
     action: str
@@ -69,6 +74,11 @@ class ActionLook:
     low: float | None
     high: float | None
     shown: int | None
+    few: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values; `few` only where there are too few."""
+        return {name: value for name, value in asdict(self).items() if name != "few" or value}
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,13 @@ class LookTaken:
         """Whether the rule says to stop."""
         return self.verdict in (SUCCESS, HARM, FUTILITY)
 
+    def judged(self, action: str) -> bool:
+        """Whether there were enough events to judge an action, so that error was spent on it."""
+        return not any(one.few for one in self.actions if one.action == action)
+
     def plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**asdict(self), "actions": [asdict(action) for action in self.actions]}
+        return {**asdict(self), "actions": [action.plain() for action in self.actions]}
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "LookTaken":
@@ -150,6 +164,7 @@ class _Asked:
     """One action's part of a look: its statistic, and the information at all looks."""
 
     action: str
+    few: FewEvents | None
     pooled: Interval
     times: tuple[float, ...]
     to_come: tuple[float, ...]
@@ -170,13 +185,16 @@ class _Asked:
         if not pooled.known or not pooled.error:
             return None
         at = dict(zip(data.waves, information(shares), strict=True))
-        looked = sorted({at[one.wave] for one in before if one.wave in at} - {0.0})
+        now = data.now
+        name = now.actions[data.order[place]].name
+        judged = [one.wave for one in before if one.judged(name)]
+        looked = sorted({at[wave] for wave in judged if wave in at} - {0.0})
         # A wave that adds no information, as one that was planned by nobody, is no look.
         if at[data.waves[-1]] < (looked[-1] if looked else 0.0) + NOTHING:
             return None
         times = (*looked, at[data.waves[-1]])
-        name = data.now.actions[data.order[place]].name
-        return cls(name, pooled, times, _to_come(data.now, times[-1]))
+        few = few_events(summaries[-1].evidence, now.actions, data.order, place)
+        return cls(name, few, pooled, times, _to_come(now, times[-1]))
 
     @property
     def statistic(self) -> float:
@@ -199,7 +217,8 @@ def _judged(
     shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
     others = len(now.actions) - 1
     tested: dict[str, int] = {}
-    while still := [one for one in asked if one.action not in shown]:
+    judged = [one for one in asked if one.few is None]
+    while still := [one for one in judged if one.action not in shown]:
         strongest = max(still, key=lambda one: one.statistic)
         if strongest.statistic < _bound(now, strongest, others - len(shown)):
             break
@@ -211,6 +230,9 @@ def _judged(
 
 
 def _bound(now: Situation, one: _Asked, share: int) -> float:
+    """Return where success begins: nowhere, where there are too few events to judge."""
+    if one.few is not None:
+        return inf
     rule = now.spec.stopping
     return boundaries(one.times, rule=rule.rule, alpha=rule.alpha / 2 / share)[-1]
 
@@ -218,7 +240,7 @@ def _bound(now: Situation, one: _Asked, share: int) -> float:
 def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> ActionLook:
     rule, bound = now.spec.stopping, _bound(now, one, share)
     futility = None
-    if rule.futility:
+    if rule.futility and one.few is None:
         times, alpha = (*one.times, *one.to_come), rule.alpha / 2 / share
         bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
         futility = _finite(bounds[len(one.times) - 1])
@@ -233,6 +255,7 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         low=_finite(ends[0]),
         high=_finite(ends[1]),
         shown=shown.get(one.action),
+        few=None if one.few is None else str(one.few),
     )
 
 
@@ -241,6 +264,8 @@ def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool) -> st
         return SUCCESS
     if rows and all(row.boundary is not None and row.statistic <= -row.boundary for row in rows):
         return HARM
+    if few := dict.fromkeys(row.few for row in rows if row.few is not None):
+        return TOO_FEW.format(", ".join(few), ENOUGH_EVENTS)
     if now.wave >= len(now.sizes):
         return END
     tried = [row for row in rows if row.futility is not None]

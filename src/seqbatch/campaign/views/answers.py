@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from seqbatch.campaign.deciding.few_events import few_events
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import PlannedWave, shares_of
 from seqbatch.campaign.views.findings import Answer, RunAnswer, WaveAnswer
@@ -86,16 +87,19 @@ class Asking:
 
     def lifts(self) -> tuple[Answer, ...]:
         """Return the lift of every other action over the control."""
-        evidence = self.summaries[-1].evidence
+        evidence, now = self.summaries[-1].evidence, self.data.now
         found = []
         for place, together in enumerate(self._together(), start=1):
             about = self.lift_name(place)
             naive = naive_lift(evidence, place, level=self.level)
+            few = few_events(evidence, now.actions, self.data.order, place)
+            answer = self._answer(place, Lift(place), about)
             found.append(
                 replace(
-                    self._answer(place, Lift(place), about),
+                    answer,
                     together=self.own(together, about),
                     naive=self.own(naive, f"naive {about}"),
+                    few=str(few) if few is not None and answer.interval.known else None,
                 )
             )
         return tuple(found)

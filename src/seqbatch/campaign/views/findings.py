@@ -62,6 +62,8 @@ class Answer:
     same_p, by_size
         The p-value of "the same in all waves", and the average by the waves' sizes, to be shown
         where that is small.
+    few
+        Of a lift: what too few events would have come of at break-even to trust its intervals.
     """
 
     action: str
@@ -72,6 +74,7 @@ class Answer:
     among: float = 1.0
     same_p: float = 1.0
     by_size: float = float("nan")
+    few: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

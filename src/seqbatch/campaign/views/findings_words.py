@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from seqbatch.campaign.deciding.few_events import ENOUGH_EVENTS
 from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.views.measure import percent
@@ -162,6 +163,13 @@ def _about_waves(found: "Findings") -> Iterable[str]:
             f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: for so "
             "few it has not been shown that intervals cover."
         )
+    for lift in found.lifts:
+        if lift.few:
+            yield (
+                f"The interval of the {lift.interval.about} is surer than so few events allow: if "
+                f"both brought the same after costs there would be {lift.few} by now, and it takes "
+                f"{ENOUGH_EVENTS}."
+            )
     late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
     if late:
         yield (

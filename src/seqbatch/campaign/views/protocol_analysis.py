@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from math import isfinite
 
+from seqbatch.campaign.deciding.few_events import ENOUGH_EVENTS
 from seqbatch.campaign.deciding.pooling_plan import planned
 from seqbatch.campaign.deciding.stopping import POWER
 from seqbatch.campaign.design.spec import Spec
@@ -80,6 +81,12 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
     ]
     columns = ("after wave", "information", "boundary of the statistic")
     yield Table("Boundaries for the first action that is shown", columns, rows)
+    if len({action.cost for action in now.actions}) > 1:
+        yield (
+            "An action that costs more or less than the control is judged once it would have at "
+            f"least {ENOUGH_EVENTS} events at break-even, where events are rare; before that "
+            "nothing is spent on it, and it is no ground to stop."
+        )
     if now.masked:
         yield (
             "The rule compares with the control, which is named in the key alone: no look is "

@@ -1,0 +1,98 @@
+"""Whether enough events can have come to tell what an action brings from what it costs.
+
+A cost is known to the last digit, while what makes up for it may be a few sales. Before these have
+come, an action that pays for itself looks like a sure loss: its estimate is short by the cost, and
+waves with hardly an event show hardly any spread. What counts are the events that there would be
+by now if the action just paid for itself, not those there are: an action that brings nothing where
+20 sales were needed is a loss. Actions that cost the same have no such trouble.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from seqbatch.campaign.design.spec import Action
+from seqbatch.inference.model import Evidence
+
+#: With fewer events at break-even, rules for stopping were seen to err several times too often.
+ENOUGH_EVENTS = 20
+#: Where so large a share of outcomes would be events, they are not rare: any number will do.
+OFTEN = 0.2
+#: Whole numbers of events may be missed by rounding.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class FewEvents:
+    """An action, and how many events it would have by now at break-even: too few."""
+
+    action: str
+    events: int
+
+    def __str__(self) -> str:
+        return f"{self.events} of {self.action}"
+
+
+def few_events(
+    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+) -> FewEvents | None:
+    """Return which of two compared actions has too few events, None where there are enough.
+
+    What makes up for a difference in costs are gains of the dearer action where most outcomes are
+    the lowest there is (sales), and losses that the cheaper one has and the dearer one has not
+    where most are the highest (complaints, of which fewer are better).
+
+    Parameters
+    ----------
+    evidence
+        The sums over all waves so far.
+    actions
+        All actions, with their costs.
+    order
+        Their numbers, in the order of the evidence.
+    place
+        Which of these is compared with the first.
+    """
+    costs = [actions[number].cost for number in order]
+    cheaper, dearer = sorted((0, place), key=lambda one: costs[one])
+    if costs[cheaper] == costs[dearer]:
+        return None
+    gains = _expected(evidence, costs, dearer, cheaper, usual=evidence.lowest)
+    losses = _expected(evidence, costs, cheaper, dearer, usual=evidence.highest)
+    events, fewest = min((gains, dearer), (losses, cheaper))
+    if events + ROUNDING >= ENOUGH_EVENTS:
+        return None
+    return FewEvents(actions[order[fewest]].name, int(events + ROUNDING))
+
+
+def _expected(
+    evidence: Evidence, costs: Sequence[float], place: int, other: int, *, usual: float
+) -> float:
+    """Return how many events an action would have at break-even: if both brought the same.
+
+    All that came of both actions is divided between them so that `place` has as much more a unit
+    as the costs differ by. It is counted in events, each worth sum d^2 / sum d, where d is how far
+    an outcome, before costs, is from the usual one: of events that are all alike just that, and
+    more where a few large ones make up most of the sum.
+    """
+    away, worth = _away(evidence, costs, usual)
+    count, counts = int(evidence.statistics.count[place]), evidence.statistics.count
+    more = abs(costs[place] - costs[other])
+    both = int(counts[place] + counts[other])
+    least = max((away[place] + away[other] - count * more) / max(both, 1), 0.0)
+    share = (least + more) / worth
+    return count * share if share < OFTEN else inf
+
+
+def _away(
+    evidence: Evidence, costs: Sequence[float], usual: float
+) -> tuple[Sequence[float], float]:
+    """Return how far each action's outcomes are from the usual one in all, and an event's worth."""
+    sums = evidence.statistics
+    off = np.array(costs) - usual
+    total = sums.moment[:, 0] + sums.count * off
+    squares = sums.squares + 2 * off * sums.moment[:, 0] + sums.count * off**2
+    away = np.abs(total)
+    return away.tolist(), float(squares.sum() / away.sum())

@@ -1,0 +1,148 @@
+"""Looks at actions that cost something, while hardly an event has come."""
+
+import numpy as np
+import pytest
+
+from seqbatch.campaign.deciding import stopping
+from seqbatch.campaign.deciding.few_events import few_events
+from seqbatch.campaign.design.spec import Action
+from seqbatch.inference import Rows
+from seqbatch.inference.summary import gathered
+from tests.campaign.test_findings import run
+from tests.campaign.test_stopping import looks_again, stored, trial
+
+PRICED = ["none", {"name": "mail", "cost": 0.15}]
+
+
+def one_sale(frame, _):
+    """Return a single sale, to somebody who got nothing."""
+    sold = np.zeros(len(frame))
+    sold[frame["action"].to_list().index("none")] = 1.0
+    return sold
+
+
+def coin(frame, random):
+    return (random.random(len(frame)) < 0.5).astype(float)
+
+
+def normal(frame, random):
+    return random.normal(0, 1, len(frame))
+
+
+def test_a_cost_alone_stops_nothing_until_it_should_have_been_earned(store, tmp_path):
+    campaign = run(trial(store, actions=PRICED), sizes=(120,), value=one_sale, missing=0)
+    expected = int(0.15 * campaign.events()[-1].payload["assigned"]["mail"])
+    found = campaign.findings()
+    [look] = found.stopping.looks
+    said = f"too few events to judge: {expected} of mail at break-even, and a look needs 20"
+    assert look.verdict == said
+    assert not look.stops
+    [row] = look.actions
+    assert (row.few, row.boundary, row.low, row.high) == (f"{expected} of mail", None, None, None)
+    assert said in str(found)
+    assert found.lifts[0].few == row.few
+    assert any("surer than so few events allow" in note for note in found.notes)
+    campaign.report(tmp_path / "report.md")
+    warned = "Careful: too few events to weigh what mail brings"
+    assert warned in (tmp_path / "report.md").read_text()
+    # The campaign goes on, and the first look that spends anything may spend all that is due.
+    run(campaign, sizes=(120, 120), start=4_000, value=one_sale, missing=0)
+    found = campaign.findings()
+    look = found.stopping.looks[-1]
+    assert look.verdict == "stop for harm"
+    assert look.actions[0].boundary == pytest.approx(1.960, abs=1e-3)
+    assert found.lifts[0].few is None
+    assert campaign.verify().sound
+
+
+def test_futility_is_not_declared_of_too_few(store):
+    declared = {"rule": "pocock", "futility": True}
+    campaign = trial(store, actions=PRICED, stopping=declared)
+    run(campaign, sizes=(120,), value=one_sale, missing=0)
+    [row] = campaign.findings().stopping.looks[-1].actions
+    assert row.futility is None
+    assert campaign.next_step() != "report"
+
+
+@pytest.mark.parametrize(
+    ("actions", "value"),
+    [
+        (["none", "mail"], one_sale),
+        ([{"name": "none", "cost": 0.3}, {"name": "mail", "cost": 0.3}], one_sale),
+        (PRICED, coin),
+        (PRICED, normal),
+    ],
+)
+def test_a_look_with_enough_events_is_what_it_was(store, monkeypatch, actions, value):
+    campaign = run(trial(store, actions=actions), sizes=(120, 120), value=value, missing=0)
+    looks = stored(campaign)
+    assert all("few" not in row for look in looks for row in look["actions"])
+    monkeypatch.setattr(stopping, "few_events", lambda *_: None)
+    assert looks_again(campaign, store) == looks
+
+
+def test_an_action_that_cannot_be_judged_holds_back_no_other(store):
+    def value(frame, _):
+        sold, actions = np.zeros(len(frame)), frame["action"].to_numpy()
+        for action, sales in {"mail": 14, "call": 11}.items():
+            sold[np.flatnonzero(actions == action)[:sales]] = 1.0
+        return sold
+
+    actions = ["none", {"name": "mail", "cost": 0.01}, "call"]
+    campaign = trial(store, actions=actions, stopping={"rule": "pocock"})
+    run(campaign, sizes=(120,), value=value, missing=0)
+    [look] = campaign.findings().stopping.looks
+    mail, call = look.actions
+    assert mail.few is not None
+    assert mail.statistic > call.statistic > call.boundary
+    assert (mail.shown, call.shown, look.verdict) == (None, 1, "stop for success")
+
+
+def evidence(*, none, mail, cost, usual=0.0):
+    """Return the sums of outcomes before costs; those not named are `usual`."""
+    outcomes = [np.full(1_000, usual), np.full(1_000, usual)]
+    for own, events in zip(outcomes, (none, mail), strict=True):
+        own[: len(events)] = events
+    y = np.concatenate([outcomes[0], outcomes[1] - cost])
+    rows = Rows.of(np.ones((2_000, 1)), np.repeat([0, 1], 1_000), np.full((2_000, 2), 0.5), y)
+    before = np.concatenate(outcomes)
+    return gathered(Rows(rows.features, rows.actions, rows.probabilities, y, before_costs=before))
+
+
+def asked(sums, cost):
+    return few_events(sums, [Action(name="none"), Action(name="mail", cost=cost)], (0, 1), 1)
+
+
+def test_events_are_those_at_break_even():
+    """A mail that costs 0.01 sales must have brought 10 to 1,000 people, whatever it brought."""
+    for mail in ([], [1.0] * 3, [1.0] * 5):
+        found = asked(evidence(none=[1.0] * 5, mail=mail, cost=0.01), 0.01)
+        assert (found.action, found.events) == ("mail", 10)
+    # Of 20 sales in all 5 are left to either, and 10 more make up for the mail.
+    assert asked(evidence(none=[1.0] * 5, mail=[1.0] * 15, cost=0.01), 0.01).events == 15
+    assert asked(evidence(none=[1.0] * 15, mail=[1.0] * 14, cost=0.01), 0.01).events == 19
+    assert asked(evidence(none=[1.0] * 15, mail=[1.0] * 15, cost=0.01), 0.01) is None
+
+
+def test_events_do_not_depend_on_the_unit_of_the_outcome():
+    sums = evidence(none=[50.0] * 5, mail=[50.0] * 15, cost=0.5)
+    assert asked(sums, 0.5).events == 15
+
+
+def test_large_events_among_small_ones_count_for_fewer():
+    counts = [
+        asked(evidence(none=[1.0] * 9 + [large], mail=[], cost=0.01), 0.01).events
+        for large in (1.0, 10.0, 100.0)
+    ]
+    assert counts == [10, 2, 0]
+
+
+def test_rare_losses_of_the_cheaper_action_count():
+    """Complaints, of which fewer are better: without the mail there must be 10 more of them."""
+    found = asked(evidence(none=[-1.0] * 7, mail=[-1.0] * 5, cost=0.01), 0.01)
+    assert (found.action, found.events) == ("none", 11)
+
+
+def test_events_that_are_not_rare_are_enough():
+    sums = evidence(none=[1.0] * 5, mail=[1.0] * 5, cost=0.25)
+    assert asked(sums, 0.25) is None
