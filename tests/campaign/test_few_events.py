@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch.campaign.deciding import stopping
-from seqbatch.campaign.deciding.few_events import few_events
+from seqbatch.campaign.deciding.few_events import few_events, few_events_of_one
 from seqbatch.campaign.design.spec import Action
 from seqbatch.inference import Rows
 from seqbatch.inference.summary import gathered
@@ -146,3 +146,39 @@ def test_rare_losses_of_the_cheaper_action_count():
 def test_events_that_are_not_rare_are_enough():
     sums = evidence(none=[1.0] * 5, mail=[1.0] * 5, cost=0.25)
     assert asked(sums, 0.25) is None
+
+
+def test_means_of_few_events_are_named(store, tmp_path):
+    def few_sales(frame, _):
+        sold = np.zeros(len(frame))
+        sold[np.flatnonzero(frame["action"].to_numpy() == "mail")[:10]] = 1.0
+        return sold
+
+    campaign = run(trial(store), sizes=(120,), value=few_sales, missing=0)
+    found = campaign.findings()
+    assert [mean.few for mean in found.means] == ["0 of none", None]
+    assert [lift.few for lift in found.lifts] == [None]
+    [note] = [note for note in found.notes if "Few events" in note]
+    assert "0 of none. With fewer than 10" in note
+    campaign.report(tmp_path / "report.md")
+    assert "few events have come (0 of none)" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("mail", "usual", "events"),
+    [
+        ([], 0.0, 0),
+        ([1.0] * 9, 0.0, 9),
+        ([1.0] * 10, 0.0, None),
+        ([7.0] * 991, 0.0, 9),
+        ([0.0] * 9, 1.0, 9),
+        ([1.0] * 50 + [50.0], 0.0, 3),
+        (list(np.linspace(-2, 2, 1_000)), 0.0, None),
+    ],
+)
+@pytest.mark.parametrize("cost", [0.0, 0.3])
+def test_events_of_one_action_are_outcomes_but_the_usual(mail, usual, events, cost):
+    sums = evidence(none=[1.0 - usual] * 400, mail=mail, cost=cost, usual=usual)
+    actions = [Action(name="none"), Action(name="mail", cost=cost)]
+    found = few_events_of_one(sums, actions, (0, 1), 1)
+    assert (found and found.events) == events

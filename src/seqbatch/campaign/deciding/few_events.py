@@ -14,10 +14,13 @@ from math import inf
 import numpy as np
 
 from seqbatch.campaign.design.spec import Action
+from seqbatch.core.arrays import Floats
 from seqbatch.inference.model import Evidence
 
 #: With fewer events at break-even, rules for stopping were seen to err several times too often.
 ENOUGH_EVENTS = 20
+#: The textbooks' condition for the normal interval of a proportion, for events and for the others.
+ENOUGH_FOR_A_MEAN = 10
 #: Where so large a share of outcomes would be events, they are not rare: any number will do.
 OFTEN = 0.2
 #: Whole numbers of events may be missed by rounding.
@@ -26,7 +29,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class FewEvents:
-    """An action, and how many events it would have by now at break-even: too few."""
+    """An action, and how many events it has, or would have by now at break-even: too few."""
 
     action: str
     events: int
@@ -67,6 +70,28 @@ def few_events(
     return FewEvents(actions[order[fewest]].name, int(events + ROUNDING))
 
 
+def few_events_of_one(
+    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+) -> FewEvents | None:
+    """Return how many events an action has, where too few for the interval of its mean, or None.
+
+    Events are outcomes other than the usual one, be that the lowest there is or the highest.
+    """
+    costs = [actions[number].cost for number in order]
+    events = min(
+        _came(evidence, costs[place], place, one) for one in (evidence.lowest, evidence.highest)
+    )
+    if events + ROUNDING >= ENOUGH_FOR_A_MEAN:
+        return None
+    return FewEvents(actions[order[place]].name, int(events + ROUNDING))
+
+
+def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:
+    """Return how many events came: (sum d)^2 / sum d^2, which is just that if all are alike."""
+    total, squares = _distances(evidence, np.array(cost - usual))
+    return float(total[place] ** 2 / squares[place]) if squares[place] > 0 else 0.0
+
+
 def _expected(
     evidence: Evidence, costs: Sequence[float], place: int, other: int, *, usual: float
 ) -> float:
@@ -90,9 +115,14 @@ def _away(
     evidence: Evidence, costs: Sequence[float], usual: float
 ) -> tuple[Sequence[float], float]:
     """Return how far each action's outcomes are from the usual one in all, and an event's worth."""
-    sums = evidence.statistics
-    off = np.array(costs) - usual
-    total = sums.moment[:, 0] + sums.count * off
-    squares = sums.squares + 2 * off * sums.moment[:, 0] + sums.count * off**2
+    total, squares = _distances(evidence, np.array(costs) - usual)
     away = np.abs(total)
     return away.tolist(), float(squares.sum() / away.sum())
+
+
+def _distances(evidence: Evidence, off: Floats) -> tuple[Floats, Floats]:
+    """Return sums of d and d^2 of each action, d an outcome after costs, moved by `off`."""
+    sums = evidence.statistics
+    total = sums.moment[:, 0] + sums.count * off
+    squares = sums.squares + 2 * off * sums.moment[:, 0] + sums.count * off**2
+    return total, squares

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from seqbatch.campaign.deciding.few_events import few_events
+from seqbatch.campaign.deciding.few_events import FewEvents, few_events, few_events_of_one
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import PlannedWave, shares_of
 from seqbatch.campaign.views.findings import Answer, RunAnswer, WaveAnswer
@@ -80,10 +80,13 @@ class Asking:
 
     def means(self) -> tuple[Answer, ...]:
         """Return the mean of every action, if everybody got it."""
-        return tuple(
-            self._answer(place, Mean(place), f"mean of {name}")
-            for place, name in enumerate(self.names)
-        )
+        evidence, now = self.summaries[-1].evidence, self.data.now
+        found = []
+        for place, name in enumerate(self.names):
+            answer = self._answer(place, Mean(place), f"mean of {name}")
+            few = few_events_of_one(evidence, now.actions, self.data.order, place)
+            found.append(replace(answer, few=_said(few, answer)))
+        return tuple(found)
 
     def lifts(self) -> tuple[Answer, ...]:
         """Return the lift of every other action over the control."""
@@ -99,7 +102,7 @@ class Asking:
                     answer,
                     together=self.own(together, about),
                     naive=self.own(naive, f"naive {about}"),
-                    few=str(few) if few is not None and answer.interval.known else None,
+                    few=_said(few, answer),
                 )
             )
         return tuple(found)
@@ -196,3 +199,8 @@ class Asking:
         if isinstance(made, Pooled) and len(made.waves) == len(summaries):
             return made
         return unknown(contrast.name, level=self.level, note=NOT_ALL)
+
+
+def _said(few: FewEvents | None, answer: Answer) -> str | None:
+    """Return what there are too few events of, where there is an interval to warn of."""
+    return None if few is None or not answer.interval.known else str(few)

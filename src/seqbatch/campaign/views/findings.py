@@ -63,7 +63,8 @@ class Answer:
         The p-value of "the same in all waves", and the average by the waves' sizes, to be shown
         where that is small.
     few
-        Of a lift: what too few events would have come of at break-even to trust its intervals.
+        What there are too few events of to trust the interval: of a mean events that came, of a
+        lift those there would be at break-even.
     """
 
     action: str

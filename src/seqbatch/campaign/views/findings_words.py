@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.deciding.few_events import ENOUGH_EVENTS
+from seqbatch.campaign.deciding.few_events import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.views.measure import percent
@@ -162,6 +162,11 @@ def _about_waves(found: "Findings") -> Iterable[str]:
         yield (
             f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: for so "
             "few it has not been shown that intervals cover."
+        )
+    if few := [mean.few for mean in found.means if mean.few]:
+        yield (
+            f"Few events, that is outcomes other than the usual one: {', '.join(few)}. With fewer "
+            f"than {ENOUGH_FOR_A_MEAN} the interval of a mean is surer than it should be."
         )
     for lift in found.lifts:
         if lift.few:

@@ -119,6 +119,11 @@ def cautions(found: Findings) -> list[str]:
             f"Careful: some action has few outcomes in {wave_list(thin)}. For so few it has not "
             "been shown that intervals hold as often as they say."
         )
+    if scarce := [one.few for one in found.means if one.few]:
+        said.append(
+            f"Careful: few events have come ({', '.join(scarce)}). Intervals of such means are "
+            "surer than they should be."
+        )
     if few := [one.action for one in found.lifts if one.few]:
         said.append(
             f"Careful: too few events to weigh what {', '.join(few)} brings against the difference "
