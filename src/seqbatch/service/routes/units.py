@@ -78,7 +78,7 @@ async def assign(
     if media_type(request) in FILES:
         options = {"partial": partial, "draw": draw}
         return await _assign_file(request, name, token, options, answer_format)
-    body, hashed = await read_json(request, AssignmentsBody)
+    body, hashed = await read_json(request, AssignmentsBody, or_file=True)
     call = call_of(request, token, hashed)
 
     def step(campaign: Campaign) -> Answer:
@@ -161,7 +161,7 @@ async def record(
                 file.upload, file_format=file.file_format, report=report, **options
             )
             return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
-    body, hashed = await read_json(request, OutcomesBody)
+    body, hashed = await read_json(request, OutcomesBody, or_file=True)
     options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
 
