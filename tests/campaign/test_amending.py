@@ -141,6 +141,19 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
     assert campaign.verify().sound
 
 
+@pytest.mark.parametrize(
+    ("cells", "advised"),
+    [(["12,50", "-3,25", "$7.00"], True), (["12,50", "$3.25", "$7.00"], False)],
+)
+def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cells, advised):
+    column = SMALL["reward"]["column"]
+    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    said = campaign.record(pa.table({"id": ids, column: cells * 100})).advice
+    # A few are slips, and the rest of the file could not be read by their format.
+    assert ['--reward-format "1.234,56" --reason' in each for each in said] == [True] * advised
+
+
 def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     column = SMALL["reward"]["column"]
     campaign = small(store, reward={"column": column, "format": "$1,234.56"})

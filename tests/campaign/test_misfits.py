@@ -125,6 +125,37 @@ def test_sums_are_found_over_pieces_of_a_file(shopping):
     assert warning.startswith("row 5 ('u4') may be a row of totals")
 
 
+def test_a_row_of_subtotals_is_doubted_by_init_and_by_assign(tmp_path, campaign):
+    said = "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete"
+    text = rows("Rural total,11,", "d,4,Rome", "e,2,Oslo")
+    draft = proposed(tmp_path, text)
+    assert draft.columns[0].asks
+    assert f"line 5 {said}" in draft.columns[0].why
+    (warning,) = campaign.assign(tmp_path / "units.csv").warnings
+    assert warning.startswith(f"line 5 {said}")
+    # Where the file is refused anyway, the row is among the problems.
+    for more in ("d,4,Rome", "f,x,Rome"):
+        (tmp_path / "units.csv").write_text(text + f"{more}\n")
+        with pytest.raises(InvalidFileError) as raised:
+            campaign.assign(tmp_path / "units.csv")
+        assert any(line == 5 and said in reason for line, _, reason in raised.value.problems)
+    first, *_ = refusal(tmp_path, text + "f,2,Rome\nTotal,8,\n")
+    assert first[0] == 5
+    assert said in first[2]
+
+
+@pytest.mark.parametrize("row", ["Rural total,11,Oslo", "Totality,11,", "d,11,"])
+def test_an_ordinary_row_is_no_row_of_subtotals(tmp_path, campaign, row):
+    assert not proposed(tmp_path, rows(row, "e,4,Rome")).columns[0].asks
+    assert campaign.assign(tmp_path / "units.csv").warnings == ()
+
+
+def test_ids_that_often_have_such_a_word_are_no_totals(tmp_path, campaign):
+    text = "customer,orders,city\n" + "".join(f"total-{n},3,\n" for n in range(8)) + "z,1,Oslo\n"
+    assert not proposed(tmp_path, text).columns[0].asks
+    assert campaign.assign(tmp_path / "units.csv").warnings == ()
+
+
 def test_totals_of_a_table_in_memory_are_named(campaign):
     frame = pl.DataFrame({"customer": ["a", "Total"], "orders": [3.0, 3.0], "city": [None, None]})
     with pytest.raises(InvalidFileError, match="row 2, column 'customer': seems to be a row of"):

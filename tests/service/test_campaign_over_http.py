@@ -129,6 +129,19 @@ def test_files_of_units_and_outcomes(service, kind):
     assert "file" not in event["payload"]
 
 
+@pytest.mark.parametrize("what", ["assignments", "outcomes"])
+def test_a_file_of_no_known_kind_is_told_the_kinds(service, what):
+    service.campaign()
+    sent = {"content-type": "application/x-www-form-urlencoded"}
+    answer = service.call(
+        "POST", f"/v1/campaigns/spring/{what}", content=b"unit,age\na,3\n", headers=sent
+    )
+    assert answer.status_code == 415
+    said = answer.json()["detail"]
+    assert said.startswith("the body must be one of application/json, text/csv, application/vnd")
+    assert said.endswith("; received application/x-www-form-urlencoded.")
+
+
 def test_a_file_that_breaks_rules_is_named_as_the_body(service):
     service.campaign()
     answer = service.call(

@@ -56,6 +56,13 @@ def test_a_campaign(client, tmp_path):
     assert [found["name"] for found in client.campaigns()] == ["spring"]
 
 
+def test_a_file_is_warned_of_as_rows_are(client):
+    units = [{"unit": unit, "age": 30} for unit in ("é1", "É1")]
+    [said] = client.create({**SPEC, "name": "rows"}).assign(units).warnings
+    assert "differ" in said
+    assert client.create({**SPEC, "name": "file"}).assign(pl.DataFrame(units)).warnings == (said,)
+
+
 def test_the_asynchronous_client(service, tmp_path):
     async def whole():
         async with seqbatch.AsyncClient(service.url, service.token("admin")) as client:

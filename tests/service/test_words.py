@@ -111,15 +111,19 @@ def test_a_refusal_names_what_a_call_and_a_page_have(service, case):
 
 
 @pytest.mark.parametrize(
-    ("column", "named"),
-    [("visit", 'reward_format "1.234,56"'), ("calls", 'metric_formats {"calls": "1.234,56"}')],
+    ("column", "cell", "named"),
+    [
+        ("visit", "0,5", 'reward_format "1.234,56"'),
+        ("calls", "0,5", 'metric_formats {"calls": "1.234,56"}'),
+        ("calls", "($2.50)", 'metric_formats {"calls": "(1,234.56 $)"}'),
+    ],
 )
-def test_advice_about_spelled_numbers_is_for_calls(service, column, named):
-    spec = {**SPEC, "name": f"spelled-{column}", "metrics": [{"column": "calls"}]}
+def test_advice_about_spelled_numbers_is_for_calls(service, column, cell, named):
+    spec = {**SPEC, "name": f"spelled-{column}-{len(cell)}", "metrics": [{"column": "calls"}]}
     service.post("/v1/campaigns", {"spec": spec})
     at = f"/v1/campaigns/{spec['name']}"
     service.post(f"{at}/assignments", {"units": UNITS})
-    rows = [{"unit": unit, "visit": "1", "calls": "1", column: "0,5"} for unit in "abcd"]
+    rows = [{"unit": unit, "visit": "1", "calls": "1", column: cell} for unit in "abcd"]
     [said] = service.post(f"{at}/outcomes", {"outcomes": rows}).json()["advice"]
     assert (
         said == f"{column} can be read after an amendment with {named} and a reason; then "

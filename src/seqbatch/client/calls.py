@@ -3,6 +3,7 @@
 The synchronous and the asynchronous client send the same calls.
 """
 
+import json
 import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -175,6 +176,7 @@ def assigned(response: httpx.Response) -> Assigned:
         wave=int(response.headers["seqbatch-wave"]),
         event=None if event is None else int(event),
         table=pa.ipc.open_file(pa.py_buffer(response.content)).read_all(),
+        warnings=tuple(json.loads(response.headers.get("seqbatch-warnings", "[]"))),
     )
 
 

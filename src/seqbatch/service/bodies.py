@@ -69,18 +69,25 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_json(request: Request, model: type[M]) -> tuple[M, str]:
+async def read_json(request: Request, model: type[M], *, or_file: bool = False) -> tuple[M, str]:
     """Return a body of JSON that keeps to a model, and the hash of its bytes.
 
     No body is an empty one, of whatever kind, where the model needs nothing.
+
+    Parameters
+    ----------
+    request, model
+        The call, and what its body must be.
+    or_file
+        Whether the body might have been a file, which is said where it is neither.
     """
     needed = needs_body(model)
     if needed:
-        _require_json(request)
+        _require_json(request, or_file=or_file)
     limit = request.app.state.settings.json_bytes
     content = b"".join([piece async for piece in pieces(request, limit)])
     if content or needed:
-        _require_json(request)
+        _require_json(request, or_file=or_file)
     else:
         content = b"{}"
     try:
@@ -95,12 +102,12 @@ def needs_body(model: type[BaseModel]) -> bool:
     return any(field.is_required() for field in model.model_fields.values())
 
 
-def _require_json(request: Request) -> None:
+def _require_json(request: Request, *, or_file: bool) -> None:
     if media_type(request) != JSON:
-        raise ProblemError(
-            415, "unsupported",
-            f"the body must be {JSON}; received {media_type(request)[:100] or 'no content-type'}.",
-        )  # fmt: skip
+        kinds = ", ".join([JSON, *FILES]) if or_file else JSON
+        received = media_type(request)[:100] or "no content-type"
+        rule = f"the body must be {'one of ' * or_file}{kinds}"
+        raise ProblemError(415, "unsupported", f"{rule}; received {received}.")
 
 
 @dataclass(frozen=True)

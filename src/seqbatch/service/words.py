@@ -10,8 +10,9 @@ _SPELLED = (
     (re.compile(r" \(in Python go_on\)"), ""),
     (re.compile(_AMEND + "--reward-format"), "an amendment with reward_format"),
     (
-        re.compile(_AMEND + r'--metric-format "(.*?)=([^"=]*)"'),
-        r'an amendment with metric_formats {"\1": "\2"}',
+        # A dollar stands in single quotes, for the sake of shells.
+        re.compile(_AMEND + r"""--metric-format (["'])(.*?)=([^"=]*?)\1"""),
+        r'an amendment with metric_formats {"\2": "\3"}',
     ),
     (re.compile(r"\(--metric-format for "), "(metric_formats for "),
     (re.compile(r' --reason "\.\.\."| with --reason'), " and a reason"),

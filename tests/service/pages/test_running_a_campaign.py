@@ -308,6 +308,7 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
+    assert "read after a change of how outcomes are spelled to &#34;1.234,56&#34;" in checked
     assert "on the page <em>Change</em>" in checked
     fields = {"reward_format": "comma", "reason": "a decimal comma"}
     assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
@@ -324,6 +325,26 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
     page = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert "say which, by a change of how outcomes are spelled to" in page
     assert "seqbatch campaign amend" not in page
+
+
+def test_advice_about_outcomes_can_be_followed_on_pages(visit, service):
+    made = service.campaign(name="followed", metrics=[{"column": "fee"}])
+    confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
+    rows = csv(unit=["u0", "U1"], visit=[1, 1], fee=["($2.50)", "1"])
+    location = uploaded(visit, OUTCOMES.format(made.name), rows)
+    done = visit.get(confirmed(visit, location)).text
+    for page in (visit.get(location).text, done):
+        assert "read after a call of amend over HTTP with metric_formats" in page
+        assert "on the page <em>Change</em>" not in page
+
+
+def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service):
+    reward = {"column": "visit", "absent": 0, "after": "2 days"}
+    made = service.campaign(name="buyers", reward=reward)
+    confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
+    page = visit.get(f"/campaigns/{made.name}").text
+    assert "0 of 4 are in. At the closing a unit without one counts as 0, at the earliest" in page
+    assert "are needed" not in page
 
 
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):

@@ -9,7 +9,7 @@ import numpy as np
 from seqbatch.campaign.design import names
 from seqbatch.campaign.design.identifying import repeated, unit_columns
 from seqbatch.campaign.design.looking import NOTHING, Column, columns_of
-from seqbatch.campaign.design.misfits import cell, misfits
+from seqbatch.campaign.design.misfits import cell, doubted_rows, misfits
 from seqbatch.campaign.design.no_ids import NAMELESS, no_ids
 from seqbatch.campaign.design.proposing import Became, Proposal, proposed, proposed_as
 from seqbatch.campaign.design.ways import (
@@ -22,7 +22,7 @@ from seqbatch.campaign.design.ways import (
     ways_of,
 )
 from seqbatch.campaign.tables.reading import Source
-from seqbatch.campaign.tables.totals import Summed, doubt, ending_in_sums
+from seqbatch.campaign.tables.totals import NAMED, Summed, doubt, ending_in_sums
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
@@ -98,7 +98,8 @@ def draft_of(
     if not units:
         raise opened.invalid(no_ids(opened, columns), NOTHING)
     own = tuple(column.name for column in units) if unit is None else tuple(unit)
-    doubted = _doubted_totals(opened, units[0], [name for name in sums if name not in own])
+    summed = [name for name in sums if name not in own]
+    doubted = _doubted_subtotals(opened, columns) or _doubted_totals(opened, units[0], summed)
     first = [
         _unit(column.name, own, said=unit is not None, doubted=doubted)
         if column in units
@@ -159,6 +160,15 @@ def _doubted_totals(opened: Source, unit: Column, sums: Sequence[str]) -> str:
     """Return what is to be checked of a last row that may hold totals, "" for nothing."""
     [line] = opened.lines(np.array([unit.rows], dtype=np.int64)).tolist()
     return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
+
+
+def _doubted_subtotals(opened: Source, columns: list[Column]) -> str:
+    """Return what is to be checked of the first rows that may hold totals, "" for nothing."""
+    found = doubted_rows(columns)[:NAMED]
+    places = opened.lines(np.array([row + 1 for row, _, _ in found], dtype=np.int64)).tolist()
+    return "; ".join(
+        f"{opened.place} {line:,} {said}" for line, (_, _, said) in zip(places, found, strict=True)
+    )
 
 
 def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:

@@ -6,10 +6,11 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow.compute as pc
 
+from seqbatch.campaign.design.limits import MOST_PROBLEMS
 from seqbatch.campaign.design.looking import Column
 from seqbatch.campaign.design.names import unlikely_id
 from seqbatch.campaign.tables.reading import Problem, Source
-from seqbatch.campaign.tables.totals import HEADER, refusal
+from seqbatch.campaign.tables.totals import HEADER, refusal, subtotals, worded
 
 #: So many ids may be missing, or this share of them, before a column is taken for something else.
 FEW, SHARE = 2, 0.01
@@ -38,6 +39,7 @@ def misfits(opened: Source, columns: list[Column], sums: Collection[str]) -> lis
         *_without_ids(columns),
         *_repeated_ids(opened, columns),
     ]
+    rows += doubted_rows(columns) if rows else []
     places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
     return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
 
@@ -101,6 +103,23 @@ def _totals(columns: list[Column], sums: Collection[str]) -> list[Problem]:
         if named and last > 0 and (reason := refusal(unit, others, sums)):
             return [(last, column.name, reason)]
     return []
+
+
+def doubted_rows(columns: list[Column]) -> list[Problem]:
+    """Return the rows but the last that may hold totals, by the first column that says so."""
+    for column in columns:
+        if column is columns[0] or unlikely_id(column.name) < 2:
+            said = np.isin(column.codes[:-1], worded(column.texts))
+            found = [(int(row), column.name, _doubt(columns, column, row))
+                     for row in np.flatnonzero(said)[:MOST_PROBLEMS]]  # fmt: skip
+            if any(reason for *_, reason in found):
+                return [each for each in found if each[2]]
+    return []
+
+
+def _doubt(columns: list[Column], column: Column, row: int) -> str:
+    others = [cell(other, row) for other in columns if other is not column]
+    return subtotals(cell(column, row), others)
 
 
 def _without_ids(columns: list[Column]) -> list[Problem]:

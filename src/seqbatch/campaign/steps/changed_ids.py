@@ -67,7 +67,7 @@ class NewIds:
         return (
             f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
             "assigned before, but for leading zeros, spaces around them, case or a final .0 "
-            f"({one!a} may be {meant!a}); all of them were assigned as new units",
+            f"({one!a} may be {meant!a}); each of them is taken for a new unit",
         )
 
 

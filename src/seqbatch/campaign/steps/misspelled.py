@@ -1,5 +1,6 @@
 """Outcomes that are numbers, spelled otherwise than the spec says: which amendment reads them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,22 +18,27 @@ class Misspelled:
 
     def __init__(self) -> None:
         self._cells: dict[str, list[str]] = {}
+        self._held: Counter[str] = Counter()
 
     def look(self, spec: Spec, batch: Any, judged: Judged) -> None:
         """Look at a piece of a file that was judged."""
         for column in _formats(spec):
             said = self._cells.setdefault(column, [])
             rule = f"{column} must be a number"
-            rows = (row for row, kind in judged.kinds.items() if kind.startswith(rule))
-            for row, _ in zip(rows, range(FEW - len(said)), strict=False):
+            rows = [row for row, kind in judged.kinds.items() if kind.startswith(rule)]
+            self._held[column] += len(rows)
+            for row in rows[: FEW - len(said)]:
                 said.append(str(batch.column(column)[row].as_py()))
 
-    def advice(self, now: Situation) -> Iterator[str]:
-        """Yield the commands that declare a format for what was held."""
+    def advice(self, now: Situation, rows: int) -> Iterator[str]:
+        """Yield the commands that declare a format for what was held of a file of so many rows."""
         metrics = [metric.column for metric in now.spec.metrics]
         declared = _formats(now.spec)
         for column, cells in self._cells.items():
             common = _common(cells, declared[column])
+            # A few cells of another spelling are slips: the declared format reads the others.
+            if not common and self._held[column] > rows / 2:
+                common = _common(cells)
             formats = [example for example in common if '"' not in example]
             commands = [_command(now.name, column, each, column in metrics) for each in formats]
             if commands:

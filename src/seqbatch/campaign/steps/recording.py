@@ -136,7 +136,7 @@ class Recording:
 
     def _advice(self, rows: int) -> tuple[str, ...]:
         changed = self._unknown.advice(self._change, rows)
-        return (*([changed] if changed else []), *self._misspelled.advice(self._now))
+        return (*([changed] if changed else []), *self._misspelled.advice(self._now, rows))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""

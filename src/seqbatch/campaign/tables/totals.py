@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from seqbatch.campaign.design.limits import MOST_PROBLEMS
 from seqbatch.core.arrays import Floats
 
 #: What stands where ids stand in a row of totals, in lower case.
@@ -22,6 +25,8 @@ LEAST, ROUNDED = 3, 1e-4
 SEVERAL, NAMED = 2, 3
 #: What is wrong with a row that repeats the header.
 HEADER = "repeats the header; delete the row"
+#: An id with a word for totals in it, and the share of ids that may have one before it is a habit.
+WORDED, RARE = r"(?i)(^|\PL)(" + "|".join(sorted(WORDS)) + r")(\PL|$)", 0.25
 #: Words for a number that is missing.
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 
@@ -114,6 +119,55 @@ def doubt(unit: str, place: str, sums: Collection[str]) -> str:
         return ""
     said = f"may be a row of totals, with sums in {_listed(sums)}; if it is, delete the row"
     return f"{place} ({unit!r}) {said}"
+
+
+def worded(ids: pa.Array) -> list[int]:
+    """Return the places of ids that have a word for totals in them, where few do.
+
+    >>> worded(pa.array(["A1", "A2", "A3", "Rural total", None]))
+    [3]
+    """
+    if not pa.types.is_string(ids.type):
+        return []
+    found = pc.indices_nonzero(pc.match_substring_regex(ids, WORDED)).to_pylist()
+    return found if len(found) <= RARE * len(ids) else []
+
+
+def subtotals(unit: str, others: Collection[Any]) -> str:
+    """Return a doubt about a row that is not the last where it may hold totals, else "".
+
+    >>> subtotals("Rural total", ["29", ""])
+    "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete the row"
+    >>> subtotals("Rural total", ["29", "Oslo"])
+    ''
+    """
+    if not others or not all(_is_number_or_none(cell) for cell in others):
+        return ""
+    said = f"its id is {unit!r}, beside numbers alone"
+    return f"may be a row of totals: {said}; if so, delete the row"
+
+
+def subtotal_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
+    """Return doubts about rows that may hold totals; the first of the columns is that of ids."""
+    unit, *others = dict.fromkeys(names)
+    ids = batch.column(unit)
+    said = {
+        row: subtotals(ids[row].as_py(), [batch.column(name)[row].as_py() for name in others])
+        for row in worded(ids)[:MOST_PROBLEMS]
+    }
+    return {row: reason for row, reason in said.items() if reason}
+
+
+def header_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
+    """Return the rows that repeat the header, as in files that were put one below another."""
+    rows = np.arange(batch.num_rows)
+    for name in dict.fromkeys(names):
+        column = batch.column(name)
+        if not pa.types.is_string(column.type) or not len(rows):
+            return {}
+        same = pc.equal(pc.utf8_trim_whitespace(column.take(rows)), name).fill_null(False)
+        rows = rows[same.to_numpy(zero_copy_only=False)]
+    return {int(row): HEADER for row in rows}
 
 
 def _listed(names: Collection[str]) -> str:

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from seqbatch.campaign.design.limits import LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.tables import totals
 from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
@@ -26,7 +26,6 @@ from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.same_ids import repeated_ids, similar_ids
 from seqbatch.campaign.tables.sizes import text_bytes
 from seqbatch.campaign.tables.texts import as_column
-from seqbatch.campaign.tables.totals import HEADER, Summed, doubt, ending_in_sums, refusal
 from seqbatch.campaign.tables.unclear import UnclearDots
 from seqbatch.core.arrays import AnyArray
 
@@ -103,8 +102,9 @@ def read_units(
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
+        doubts: list[Problem] = []
         last = None
-        sums: dict[str, Summed] = {}
+        sums: dict[str, totals.Summed] = {}
         unclear = UnclearDots(source, _unspelled(encoder))
         read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
         for piece in over(read.checked, _placed(batches)):
@@ -112,22 +112,27 @@ def read_units(
             problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
             prints.append(piece.prints)
             alike.append(piece.alike)
+            doubts.extend(piece.doubts[: max(MOST_PROBLEMS - len(doubts), 0)])
             spool.write(piece.content)
             sums = {n: sums[n].then(s) if n in sums else s for n, s in piece.sums.items()}
             start += piece.batch.num_rows
             last = piece.batch.slice(piece.batch.num_rows - 1)
             report(start)
-        summed = ending_in_sums(sums)
+        summed = totals.ending_in_sums(sums)
         _refuse_totals(last, encoder, start, summed, problems)
         problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
         units = Units(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
             problems.found.extend(repeated_ids(units, prints, encoder.unit))
+        # The last row was judged as such.
+        doubts = [doubt for doubt in doubts if doubt[0] < start]
+        problems.found.extend(doubts if problems.found else [])
         _refuse(source, problems, empty=start == 0)
         warnings = similar_ids(units, alike, len(encoder.unit_columns))
         warnings += near_misses(units.tables(), encoder.eligibility)
         warnings += misspelled_strata(units.tables(), strata)
+        warnings += tuple(f"{units.place(row)} {said}" for row, _, said in doubts[: totals.NAMED])
         warnings += _doubted_totals(last, units, start, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
@@ -144,7 +149,8 @@ class _Checked:
     problems: list[Problem]
     prints: AnyArray
     alike: AnyArray
-    sums: dict[str, Summed]
+    sums: dict[str, totals.Summed]
+    doubts: list[Problem]
 
 
 @dataclass(frozen=True)
@@ -164,15 +170,19 @@ class _Reading:
         given = _with_clusters(given, whole, encoder, start, problems)
         given = _with_beside(given, whole, encoder, start, problems)
         _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
-        _refuse_headers(whole, encoder, start, problems)
+        names = file_columns(encoder)
+        problems.add(start, names[0], totals.header_rows(whole, names))
         sink = pa.BufferOutputStream()
         # A stream for each piece: the levels of its categories are its own.
         with pa.ipc.new_stream(sink, given.schema) as writer:
             writer.write_table(given)
         alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
-        sums = {name: Summed.of(given[name].to_numpy()) for name in encoder.features.numeric}
+        sums = {name: totals.Summed.of(given[name].to_numpy()) for name in encoder.features.numeric}
         prints = prints_of(ids, self.key)
-        return _Checked(whole, sink.getvalue(), problems.found, prints, alike, sums)
+        doubts = Problems()
+        doubts.add(start, names[0], totals.subtotal_rows(whole, names))
+        found = problems.found
+        return _Checked(whole, sink.getvalue(), found, prints, alike, sums, doubts.found)
 
 
 def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -251,19 +261,6 @@ def _refuse_unfit_ids(
     problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
 
 
-def _refuse_headers(batch: Any, encoder: Encoder, start: int, problems: Problems) -> None:
-    """Refuse rows that repeat the header, as in files that were put one below another."""
-    names = file_columns(encoder)
-    rows = np.arange(batch.num_rows)
-    for name in dict.fromkeys(names):
-        column = batch.column(name)
-        if not pa.types.is_string(column.type) or not len(rows):
-            return
-        same = pc.equal(pc.utf8_trim_whitespace(column.take(rows)), name).fill_null(False)
-        rows = rows[same.to_numpy(zero_copy_only=False)]
-    problems.add(start, names[0], {int(row): HEADER for row in rows})
-
-
 def _refuse_totals(
     last: Any, encoder: Encoder, rows: int, sums: tuple[str, ...], problems: Problems
 ) -> None:
@@ -273,7 +270,7 @@ def _refuse_totals(
     [cells] = last.to_pylist()
     unit, *_ = encoder.unit_columns
     others = [cell for name, cell in cells.items() if name not in (unit, encoder.unit)]
-    if reason := refusal(str(cells[unit]), others, sums):
+    if reason := totals.refusal(str(cells[unit]), others, sums):
         problems.add(rows - 1, unit, {0: reason})
 
 
@@ -282,7 +279,7 @@ def _doubted_totals(last: Any, units: Units, rows: int, sums: tuple[str, ...]) -
     if not sums:
         return ()
     [unit] = last.column(units._encoder.unit).to_pylist()
-    said = doubt(str(unit), units.place(rows), sums)
+    said = totals.doubt(str(unit), units.place(rows), sums)
     return (said,) if said else ()
 
 

@@ -56,10 +56,12 @@ def _assign(now: Situation) -> str:
 
 def _record(now: Situation) -> str:
     units = now.units[now.wave - 1]
-    return (
-        f"Record the outcomes of wave {now.wave}: {now.observed:,} of {units:,} are in, and at "
-        f"least {percent(now.spec.required_outcomes)} are needed to close it."
-    )
+    said = f"Record the outcomes of wave {now.wave}: {now.observed:,} of {units:,} are in"
+    if now.absent is None:
+        needed = percent(now.spec.required_outcomes)
+        return f"{said}, and at least {needed} are needed to close it."
+    when = f", at the earliest {now.wait} after its assignment" if now.wait else ""
+    return f"{said}. At the closing a unit without one counts as {now.absent:g}{when}."
 
 
 def _close(now: Situation) -> str:

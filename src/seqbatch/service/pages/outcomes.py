@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from seqbatch.campaign import Campaign
+from seqbatch.campaign import Campaign, Recorded
 from seqbatch.campaign.steps.recording import number_columns
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.answering import bounded
@@ -60,7 +60,7 @@ async def check(
         problems = [(*at, for_people(reason)) for *at, reason in error.problems[:LISTED]]
         shown |= {"problems": problems, "total": len(error.problems)}
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    return page(request, "outcomes_checked.html", found=recorded(found), **shown)
+    return page(request, "outcomes_checked.html", found=_in_words(found), **shown)
 
 
 @router.post("/outcomes/{fingerprint}")
@@ -76,6 +76,11 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:
-        return recorded(campaign.record(file.upload, file_format=file.file_format, **options))
+        return _in_words(campaign.record(file.upload, file_format=file.file_format, **options))
 
     return await do(request, visitor, name, form, step, did="record", long=True)
+
+
+def _in_words(result: Recorded) -> dict[str, Any]:
+    """Return what became of a file, with advice that can be followed on pages."""
+    return {**recorded(result), "advice": [for_people(each) for each in result.advice]}

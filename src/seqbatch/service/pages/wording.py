@@ -15,6 +15,8 @@ OPTIONS = (
     # The page has no such box.
     (re.compile(r" Where that is meant, add force = true\."), ""),
     (re.compile(r"an amendment with reward_format"), "a change of how outcomes are spelled to"),
+    # The page has no such field.
+    (re.compile(r"an amendment with (?=metric_formats)"), "a call of amend over HTTP with "),
 )
 
 

@@ -1,6 +1,7 @@
 """Units get their actions, outcomes come in: a few as JSON, many as a file."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -46,6 +47,8 @@ router = APIRouter(prefix="/v1/campaigns", tags=["units"])
 
 Format = Literal["csv", "parquet", "arrow"]
 FILE = {"schema": {"type": "string", "format": "binary"}}
+#: Warnings in the header of a file's answer, and letters of each.
+MOST_WARNINGS, LONGEST_WARNING = 8, 300
 
 
 @router.post(
@@ -69,12 +72,13 @@ async def assign(
 ) -> Response:
     """JSON is answered with JSON, a file with a file of the assignments.
 
-    What a file did is in the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over.
+    What a file did is in the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over;
+    what looks odd in it in Seqbatch-Warnings, a list as JSON.
     """
     if media_type(request) in FILES:
         options = {"partial": partial, "draw": draw}
         return await _assign_file(request, name, token, options, answer_format)
-    body, hashed = await read_json(request, AssignmentsBody)
+    body, hashed = await read_json(request, AssignmentsBody, or_file=True)
     call = call_of(request, token, hashed)
 
     def step(campaign: Campaign) -> Answer:
@@ -120,6 +124,10 @@ def _headers(result: Assigned, file_format: str) -> dict[str, str]:
         "repeated": result.repeated, "left-over": result.left_over,
     }  # fmt: skip
     said = {f"seqbatch-{name}": str(count) for name, count in counts.items() if count is not None}
+    if result.warnings:
+        # Proxies refuse long headers.
+        shown = [warning[:LONGEST_WARNING] for warning in result.warnings[:MOST_WARNINGS]]
+        said["seqbatch-warnings"] = json.dumps(shown)
     return {"content-type": MEDIA_TYPES[file_format], **said}
 
 
@@ -153,7 +161,7 @@ async def record(
                 file.upload, file_format=file.file_format, report=report, **options
             )
             return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
-    body, hashed = await read_json(request, OutcomesBody)
+    body, hashed = await read_json(request, OutcomesBody, or_file=True)
     options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
 
