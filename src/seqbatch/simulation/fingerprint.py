@@ -131,8 +131,9 @@ def _pickled(value: object) -> list[object]:
     # The class itself is taken in already.
     made_from = list(given[1:]) if getattr(make, "__name__", "") == "__newobj__" else [make, given]
     states = state if isinstance(state, tuple) else (state,)
-    parted = [_attributes(kind, each) if type(each) is dict else each for each in states]
-    return [*made_from, *parted, *(list(each) for each in items if each is not None)]
+    for each in states:
+        made_from += _attributes(kind, each) if type(each) is dict else [each]
+    return [*made_from, *(list(each) for each in items if each is not None)]
 
 
 def _held(function: FunctionType) -> list[object]:
