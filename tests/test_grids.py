@@ -189,7 +189,7 @@ def test_grid_rules():
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
     with pytest.raises(InvalidArgumentError, match="kind must be one of"):
         GridRule(kind="random")
-    with pytest.raises(InvalidArgumentError, match="batches must be one of"):
+    with pytest.raises(InvalidArgumentError, match="batches must be a whole number, or one"):
         GridRule(kind="uniform", batches="many")
 
 

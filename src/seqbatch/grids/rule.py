@@ -86,7 +86,9 @@ class GridRule:
         elif self.batches is None:
             object.__setattr__(self, "batches", 2)
         elif isinstance(self.batches, str):
-            arguments.choice("batches", self.batches, tuple(COUNTS))
+            if self.batches not in COUNTS:
+                rule = f"a whole number, or one of {', '.join(map(repr, COUNTS))}"
+                raise InvalidArgumentError("batches", rule, repr(self.batches))
         else:
             arguments.integer("batches", self.batches)
 
