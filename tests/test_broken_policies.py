@@ -99,7 +99,7 @@ class ManyWidths(Decides):
 
 class Raises(RBGL):
     def assign(self, state, contexts, draws, positions):  # noqa: ARG002
-        raise IndexError("index 7 is out of bounds")
+        raise IndexError("index 7 is out of bounds.")
 
 
 class Signature(RBGL):
@@ -198,7 +198,7 @@ class HalfAPolicy:
         (ShortMeans(), r"means must be float64 of shape \(40, 3\)"),
         (NoGroups(), r"groups must be int64 of shape \(40,\); returned None"),
         (ManyWidths(), r"widths must be float64 of shape \(40, 3\)"),
-        (Raises(), "assign must .* raise nothing. Raised IndexError: index 7 is out of bounds"),
+        (Raises(), r"assign must .* raise nothing. Raised IndexError: index 7 is out of bounds\.$"),
         (Signature(), "assign must .* raise nothing. Raised TypeError"),
         (NoMemory(), r"learn must return a state as begin does \(State\); returned None"),
         (Unclosed(), r"close must return a state as begin does \(State\); returned tuple"),

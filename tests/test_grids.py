@@ -178,10 +178,9 @@ def test_grid_rules():
     assert GridRule(kind="online").grid(9, 3).batches == 9
     waves = GridRule(kind="explicit", shares=[0.1, 0.35, 1])
     assert waves.grid(2_000, 3).ends == (200, 700, 2_000)
-    for wrong in ({"kind": "explicit"}, {"kind": "explicit", "shares": [0.5]}):
-        with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
-            GridRule(**wrong)
-    with pytest.raises(InvalidArgumentError, match="shares must be given only with kind"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"given only with kind .* \[1.0\] with 'uniform'"
+    ):
         GridRule(kind="uniform", shares=[1])
     with pytest.raises(InvalidArgumentError, match="scale must be given only with kind"):
         GridRule(kind="uniform", batches=3, scale=0.4)
@@ -190,8 +189,30 @@ def test_grid_rules():
     assert GridRule(kind="geometric", batches="problem-dependent").grid(10**6, 10).batches == 10
     with pytest.raises(InvalidArgumentError, match="kind must be one of"):
         GridRule(kind="random")
-    with pytest.raises(InvalidArgumentError, match="batches must be one of"):
+    with pytest.raises(InvalidArgumentError, match="batches must be a whole number, or one"):
         GridRule(kind="uniform", batches="many")
+
+
+@pytest.mark.parametrize(
+    ("shares", "received"),
+    [
+        ((), "none"),
+        ([0.5], r"\[0.5\]"),
+        ([0.5, 0.1, 1], r"\[0.5, 0.1, 1.0\]"),
+        ([0.5, 0.5, 1], r"\[0.5, 0.5, 1.0\]"),
+    ],
+)
+def test_shares_end_increasing_at_one(shares, received):
+    said = rf"shares must be .* increasing, the last one 1; received {received}\. As in \[0"
+    with pytest.raises(InvalidArgumentError, match=said):
+        GridRule(kind="explicit", shares=shares)
+
+
+def test_shares_are_several():
+    with pytest.raises(
+        InvalidArgumentError, match=r"shares must be numbers, as .* received 0\.5\."
+    ):
+        GridRule(kind="explicit", shares=0.5)
 
 
 @pytest.mark.parametrize("given", [{"batches": 2}, {"batches": "stochastic"}, {"divide": 2}])

@@ -138,3 +138,11 @@ def test_every_command_is_documented():
     for command in app.registered_commands:
         name = command.name or command.callback.__name__
         assert f"seqbatch {name}" in pages, name
+
+
+def test_where_an_error_came_up_is_said_on_a_line_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQBATCH_DATA", str(tmp_path))
+    asked = ("reproduce", "fig1-mushroom", "--quick", "--out", str(tmp_path / "out"))
+    *_, command, place = run(*asked, code=2).stderr.splitlines()
+    assert command.endswith("export SEQBATCH_DATA=path/to/folder")
+    assert place.startswith("In LinUCB/")

@@ -73,6 +73,15 @@ def test_an_error_that_cannot_travel_comes_back_as_text(cluster):
         list(as_completed(cluster, pieces.stubborn, [1]))
 
 
+def test_what_cannot_be_sent_to_a_process_is_refused_in_words(engines):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"^what another process is to do must be something that pickle can send there; "
+        r"received what it cannot \(.*lambda.*\)\. Define functions at the top of a module",
+    ):
+        list(as_completed(engines("local-2"), lambda piece: piece, [1]))
+
+
 def test_what_cannot_be_sent_back_is_an_error(engines):
     with pytest.raises(Exception, match=r"[Pp]ickle"):
         list(as_completed(engines("local-2"), pieces.unpicklable, [1]))

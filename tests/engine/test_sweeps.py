@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
 from seqbatch.engine import as_completed, open_engine
-from seqbatch.errors import InvalidGridError
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab.comparison import compare
-from seqbatch.policies import SBPE
+from seqbatch.policies import SBPE, LinUCB
 from seqbatch.simulation import Line, run_tasks, sweep
 from tests.engine.conftest import NAMES
 from tests.engine.pieces import square
@@ -82,8 +82,8 @@ def test_a_run_survives_the_death_of_a_process_and_is_resumed_on_another_engine(
 
 def test_the_error_of_a_trial_names_it(engines, tmp_path):
     for name in ("local-1", "local-2"):
-        broken = arguments(trials=1, horizons=(2,))
-        with pytest.raises(InvalidGridError) as caught:
+        broken = arguments(trials=1, lines={"a": Line(LinUCB(), TWO)})
+        with pytest.raises(InvalidArgumentError) as caught:
             sweep(**broken, out=tmp_path / name, engine=engines(name))
         assert caught.value.__notes__[0] in ("In uniform/0.", "In gaussian/0.")
 

@@ -385,6 +385,16 @@ def test_a_missing_library_or_gpu_is_named(monkeypatch):
             backend.backend("cuda")
 
 
+def test_an_unknown_device_is_refused_before_any_trial(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="device must be one of 'cuda'") as caught:
+        sweep(
+            environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1, device="tpu",
+            lines={"a": Line(SBPE(), grids.GridRule(kind="uniform"))}, out=tmp_path / "run",
+        )  # fmt: skip
+    assert not hasattr(caught.value, "__notes__")
+    assert not (tmp_path / "run").exists()
+
+
 def test_auto_never_picks_a_device(monkeypatch):
     def refused(device):
         raise AssertionError(device)

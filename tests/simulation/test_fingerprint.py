@@ -1,8 +1,18 @@
 """What cannot be told from its like is refused by name, before any work is done."""
 
+import random
+import re
+import subprocess
+import sys
 import threading
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from functools import partial, update_wrapper
 
+import numpy as np
+import polars as pl
 import pytest
+from numba import njit
 
 from seqbatch.environments import Uniform
 from seqbatch.errors import InvalidArgumentError
@@ -27,6 +37,68 @@ class Slotted:
 
     def __init__(self, held):
         self.held = held
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Fields in slots."""
+
+    field: int
+
+
+class Extended(Compact):
+    """Fields in slots, and others beside them."""
+
+    def __init__(self, field):
+        super().__init__(field)
+        self.__dict__["other"] = 1
+
+
+def scale(factor, value):
+    """Return a product."""
+    return factor * value
+
+
+SCRIPT = """
+import random, re
+from numba import njit
+from seqbatch.simulation.fingerprint import fingerprint
+print(*map(fingerprint, (re.compile("a+", re.I), random.Random(3), njit(lambda x: x + 1))))
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: re.compile("ab"[n]),
+        lambda n: re.compile("a", (re.I, re.M)[n]),
+        lambda n: random.Random(n),
+        lambda n: np.random.default_rng(n),
+        lambda n: partial(scale, n),
+        lambda n: update_wrapper(partial(scale, n), scale),
+        lambda n: partial(scale, n).__call__,
+        lambda n: Slotted(n),
+        lambda n: Extended(n),
+        lambda n: Extended(n).__eq__,
+        lambda n: defaultdict((int, list)[n], a=1),
+        lambda n: deque([1], maxlen=n + 1),
+        lambda n: np.ma.array([1, 2], mask=[n, 0]),
+        lambda n: np.array([n, None], dtype=object),
+        lambda n: pl.DataFrame({"a": [n]}),
+        lambda n: njit((lambda x: x + 1, lambda x: x + 2)[n]),
+    ],
+)
+def test_what_differs_within_an_object_is_seen_wherever_it_is_kept(make):
+    assert fingerprint(make(0)) == fingerprint(make(0))
+    assert fingerprint(make(0)) != fingerprint(make(1))
+
+
+def test_another_process_finds_the_same():
+    first, second = (
+        subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True).stdout
+        for _ in range(2)
+    )
+    assert first == second != b""
 
 
 def test_a_policy_that_cannot_be_compared_is_named(tmp_path):

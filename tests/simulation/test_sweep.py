@@ -17,7 +17,7 @@ from seqbatch import grids
 from seqbatch.environments import FeaturePool, Gaussian, Uniform, WorstCase
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
-from seqbatch.policies import RBGL, SBPE, SBUCB
+from seqbatch.policies import RBGL, SBPE, SBUCB, LinUCB
 from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
 from seqbatch.simulation.fingerprint import fingerprint
 from seqbatch.simulation.sweep import Trial
@@ -209,10 +209,23 @@ def test_a_truncated_part_is_done_again(table, tmp_path):
 
 
 def test_a_run_that_failed_at_once_does_not_hold_the_folder(tmp_path):
-    broken = arguments(horizons=(2,))  # too short for the grid
+    broken = arguments(lines={"a": Line(LinUCB(), TWO)})  # found by the policy, in a trial
     with pytest.raises(InvalidArgumentError):
         sweep(**broken, out=tmp_path)
+    assert (tmp_path / "run.json").exists()
     sweep(**arguments(trials=1), out=tmp_path)
+
+
+def test_a_grid_that_cannot_be_made_is_found_before_any_trial(tmp_path):
+    uniform = Line(SBPE(), GridRule(kind="uniform"))
+    geometric = Line(SBPE(), GridRule(kind="geometric"))
+    with pytest.raises(InvalidArgumentError, match=r"at least dim\^2 = 400") as caught:
+        sweep(
+            environments={"low": Uniform(dim=2, actions=2), "high": Uniform(dim=20, actions=2)},
+            lines={"a": uniform, "b": geometric}, horizons=[300], trials=1, out=tmp_path / "run",
+        )  # fmt: skip
+    assert caught.value.__notes__ == ["In the grid of 'b' at T = 300."]
+    assert not (tmp_path / "run").exists()
 
 
 def test_tables_of_few_and_many_batches_join(tmp_path):

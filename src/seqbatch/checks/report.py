@@ -90,8 +90,9 @@ def stated(check: Check) -> str:
 
 
 def said(raised: Exception) -> str:
-    """Return what an exception said, as the end of a complaint."""
-    return f"Raised {type(raised).__name__}: {shorten(str(raised), 300, placeholder=' ...')}"
+    """Return what an exception said, as the end of a complaint; the full stop comes after it."""
+    text = shorten(str(raised), 300, placeholder=" ...").removesuffix(".")
+    return f"Raised {type(raised).__name__}: {text}"
 
 
 def named(subject: Any) -> str:

@@ -84,7 +84,8 @@ def spoken(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     if isinstance(error, InvalidArgumentError) and error.name in _typed:
         text = _typed[error.name] + text.removeprefix(error.name)
-    text = " ".join([text, *getattr(error, "__notes__", ())])
+    # On lines of their own: what an error says may end in a command, to be copied.
+    text = "\n".join([text, *getattr(error, "__notes__", ())])
     return re.sub(r"\b(\w+)=(True|\.\.\.)", lambda found: _typed.get(found[1], found[0]), text)
 
 

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from seqbatch.engine.base import TRIES, Engine, Outcome, attempted, lost, travelling
+from seqbatch.errors import InvalidArgumentError
 
 #: Seconds that a process has to end by itself.
 GRACE = 5
@@ -41,7 +42,7 @@ class Processes(Engine):
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
         """Give the piece to an idle process, or have it wait for one."""
-        made = _Piece(pickle.dumps((function, piece)))
+        made = _Piece(_packed((function, piece)))
         self._waiting.append(made)
         self._hand_out()
         return made
@@ -104,6 +105,18 @@ class Processes(Engine):
             self._waiting.appendleft(piece)
         else:
             self._done[piece] = lost(f"{TRIES} times, the last with exit code {code}")
+
+
+def _packed(work: tuple[Callable[[Any], Any], Any]) -> bytes:
+    try:
+        return pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidArgumentError(
+            "what another process is to do", "something that pickle can send there",
+            f"what it cannot ({error})",
+            "Define functions at the top of a module, not as lambdas or within others; or use one "
+            "job, or the engine dask or ray.",
+        ) from error  # fmt: skip
 
 
 class _Piece:

@@ -1,6 +1,6 @@
 """A rule that makes a grid for any horizon: its kind, and how many batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from seqbatch.core import arguments
@@ -51,18 +51,28 @@ class GridRule:
 
     def __post_init__(self) -> None:
         arguments.choice("kind", self.kind, KINDS)
-        shares = tuple(
-            arguments.number("shares", share, above=0, at_most=1) for share in self.shares
-        )
-        if (self.kind == "explicit") != bool(shares) or (shares and shares[-1] != 1):
-            raise InvalidArgumentError(
-                "shares", 'given only with kind "explicit", the last one 1', repr(self.shares)
-            )
-        object.__setattr__(self, "shares", shares)
+        self._settle_shares()
         self._settle_count()
         if self.scale is not None and self.kind != "minimax":
             rule = 'given only with kind "minimax"'
             raise InvalidArgumentError("scale", rule, f"{self.scale!r} with {self.kind!r}")
+
+    def _settle_shares(self) -> None:
+        """Check the shares, which an explicit grid has and no other."""
+        if not isinstance(self.shares, Iterable) or isinstance(self.shares, str):
+            raise InvalidArgumentError("shares", "numbers, as in [0.1, 0.4, 1]", repr(self.shares))
+        shares = tuple(
+            arguments.number("shares", share, above=0, at_most=1) for share in self.shares
+        )
+        if self.kind == "explicit":
+            if shares[-1:] != (1,) or list(shares) != sorted(set(shares)):
+                rule = "the share of all units that each batch ends at, increasing, the last one 1"
+                advice = "As in [0.1, 0.4, 1]."
+                raise InvalidArgumentError("shares", rule, list(shares) or "none", advice)
+        elif shares:
+            rule = 'given only with kind "explicit"'
+            raise InvalidArgumentError("shares", rule, f"{list(shares)} with {self.kind!r}")
+        object.__setattr__(self, "shares", shares)
 
     def _settle_count(self) -> None:
         """Check the number of batches, which is 2 where none is given and none is refused."""
@@ -76,7 +86,9 @@ class GridRule:
         elif self.batches is None:
             object.__setattr__(self, "batches", 2)
         elif isinstance(self.batches, str):
-            arguments.choice("batches", self.batches, tuple(COUNTS))
+            if self.batches not in COUNTS:
+                rule = f"a whole number, or one of {', '.join(map(repr, COUNTS))}"
+                raise InvalidArgumentError("batches", rule, repr(self.batches))
         else:
             arguments.integer("batches", self.batches)
 

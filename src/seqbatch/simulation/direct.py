@@ -15,7 +15,7 @@ from seqbatch.learner import require_playable
 from seqbatch.policies import Feedback, Policy
 from seqbatch.policies.choosing import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
-from seqbatch.simulation.device import simulate_trials
+from seqbatch.simulation.device import DEVICES, simulate_trials
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
 Method = Literal["auto", "direct", "collapsed", "device"]
@@ -130,7 +130,7 @@ def require_instance(environment: object) -> None:
 def chosen_device(method: Method, device: str | None) -> str | None:
     """Return the device that a method needs, or None for the methods that need none."""
     if method == "device":
-        return "cuda" if device is None else device
+        return "cuda" if device is None else arguments.choice("device", device, DEVICES)
     if device is not None:
         raise InvalidArgumentError("device", f"left out with the method {method!r}", repr(device))
     return None

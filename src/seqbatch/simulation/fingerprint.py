@@ -4,6 +4,7 @@ A run goes on only as it was declared. An edited policy under the same name and 
 parameters would otherwise be answered by what the old one did.
 """
 
+import copyreg
 import hashlib
 import inspect
 import sys
@@ -17,13 +18,15 @@ from seqbatch.errors import InvalidArgumentError
 
 Update = Callable[[bytes], None]
 PLAIN = bool | int | float | complex | str | bytes | np.generic
+#: Arrays that their type, shape and bytes describe; others, such as masked ones, hold more.
+ARRAYS = (np.ndarray, np.memmap)
 
 
 def fingerprint(value: object) -> str:
     """Return a digest that differs whenever any field, element or byte of `value` differs.
 
     It walks dataclasses, mappings, sequences, arrays and functions. Other objects count by their
-    class and their own attributes, so that a plain class of a user's resumes too. Of classes that
+    class and what they would be pickled as: of a plain class its attributes. Of classes that
     are not this package's the code counts: the text of an imported module, and the methods of a
     class in a script or a notebook, whose other lines may change.
 
@@ -53,7 +56,7 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
     elif any(value is whole for whole in within):
         # A function that calls itself, or an object that is a part of itself.
         update(b"again")
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    elif isinstance(value, np.ndarray) and type(value) in ARRAYS and not value.dtype.hasobject:
         update(f"{value.dtype}{value.shape}".encode())
         update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, Set):
@@ -71,33 +74,66 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
 
 def _parts(value: object, within: tuple[object, ...]) -> Sequence[object]:
     """Return what an object is made of; errors name it by what it is within."""
-    kind = type(value)
-    if isinstance(value, Mapping):
-        return [part for item in value.items() for part in item]
-    if isinstance(value, Sequence):
-        return value
-    if isinstance(value, np.ndarray):
-        return value.shape, value.tolist()
+    if _plain(value):
+        return _elements(value)
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_consts
     if isinstance(value, FunctionType):
         return value.__code__, value.__defaults__, value.__kwdefaults__, _held(value)
-    if own := getattr(value, "__dict__", None):
-        # What was computed of the others, and kept, is not there before it is asked for.
-        kept = [name for name in own if isinstance(getattr(kind, name, None), cached_property)]
-        return [part for name in sorted(own.keys() - kept) for part in (name, own[name])]
-    # Slots, methods, partial functions and the like: as they would be pickled.
+    if type(value).__module__.startswith("numba.") and hasattr(value, "py_func"):
+        # Compiled: what it is pickled as has an id that is new in every process.
+        return value.py_func, getattr(value, "targetoptions", None)
     try:
-        return (value.__reduce_ex__(2),)
+        return _pickled(value)
     except RecursionError:
         raise
     except Exception as error:
+        if parts := _elements(value):
+            return parts
         raise InvalidArgumentError(
             " in ".join(_named(each) for each in (value, *reversed(within)) if not _plain(each)),
             "something whose content can be compared, as a run goes on only as it was declared",
             f"what cannot be taken apart ({error})",
             "Make it in the method or function that uses it, instead of keeping it.",
         ) from error
+
+
+def _elements(value: object) -> Sequence[object]:
+    """Return what a container holds, or the attributes of another object."""
+    if isinstance(value, Mapping):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, Sequence):
+        return value
+    return _attributes(type(value), getattr(value, "__dict__", {}))
+
+
+def _attributes(kind: type, own: Mapping[str, object]) -> list[object]:
+    """Return attributes by name, less what was computed of the others and kept."""
+    # It is not there before it is asked for.
+    kept = [name for name in own if isinstance(getattr(kind, name, None), cached_property)]
+    return [part for name in sorted(own.keys() - kept) for part in (name, own[name])]
+
+
+def _pickled(value: object) -> list[object]:
+    """Return what an object would be made from again in another process.
+
+    Attributes alone would not do: those in slots, the seed of a `random.Random` and what a partial
+    function is given are not among them.
+    """
+    kind = type(value)
+    reducer = copyreg.dispatch_table.get(kind)
+    reduced = reducer(value) if reducer else value.__reduce_ex__(2)
+    if isinstance(reduced, str):
+        # Found by its name: a function of C, or one that is kept with its results.
+        return [getattr(value, "__module__", None), reduced, *_elements(value)]
+    make, given, *rest = reduced
+    state, items = (rest[0], rest[1:3]) if rest else (None, [])
+    # The class itself is taken in already.
+    made_from = list(given[1:]) if getattr(make, "__name__", "") == "__newobj__" else [make, given]
+    states = state if isinstance(state, tuple) else (state,)
+    for each in states:
+        made_from += _attributes(kind, each) if type(each) is dict else [each]
+    return [*made_from, *(list(each) for each in items if each is not None)]
 
 
 def _held(function: FunctionType) -> list[object]:

@@ -138,7 +138,11 @@ def _cases(
 
 def _grid(name: str, line: Line, units: int, dim: int) -> Grid:
     """Return a line's grid, which must be of the horizon: the table is read by it."""
-    grid = line.rule.grid(units, dim)
+    try:
+        grid = line.rule.grid(units, dim)
+    except InvalidArgumentError as error:
+        error.add_note(f"In the grid of {name!r} at T = {units:,}.")
+        raise
     if not isinstance(grid, Grid) or grid.units != units:
         raise InvalidArgumentError(
             f"the grid of {name!r}", f"a Grid that ends at the horizon, {units}", repr(grid)
@@ -229,6 +233,9 @@ def sweep(
             f"{len(environments)}, {len(lines)} and {len(horizons)} of them",
         )
     _require_parts(environments, lines)
+    for environment in environments.values():
+        # A grid that cannot be made is found here, and not after the trials before it.
+        _cases(environment, tuple(lines.items()), horizons)
     if device is not None and method == "auto":
         method = "device"
     device = chosen_device(method, device)
