@@ -104,8 +104,8 @@ def list_campaigns(
         rows: list[list[Any]] = []
         for name in base.names():
             now = Campaign.open(name, store=base).situation()
-            wave = min(now.wave, len(now.sizes))
-            rows.append([name, now.condition, wave, len(now.sizes), now.assigned, now.sequence])
+            waves = (now.last_opened, len(now.sizes))
+            rows.append([name, now.condition, *waves, now.assigned, now.sequence])
         label = base.label
         base.close()
     columns = ("campaign", "condition", "wave", "waves", "units", "events")
