@@ -185,6 +185,17 @@ def test_a_finished_campaign_is_in_its_last_wave_whoever_asks(service):
     assert (again["wave"], again["event"], again["left"]) == (1, None, 0)
 
 
+def test_rows_have_the_unit_column_of_the_spec(service):
+    service.campaign(unit="customer_id")
+    rows = [{"customer_id": row["unit"], "age": row["age"]} for row in UNITS]
+    answer = service.post("/v1/campaigns/spring/assignments", {"units": rows}).json()
+    assert [row["customer_id"] for row in answer["assignments"]] == list("abcd")
+    outcomes = {"outcomes": [{"customer_id": "a", "visit": 1}]}
+    assert service.post("/v1/campaigns/spring/outcomes", outcomes).json()["accepted"] == 1
+    refused = service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+    assert refused.status_code == 422
+
+
 def test_what_a_body_must_hold_is_said_where_it_is_needed(service):
     service.campaign()
     for step in ("close", "amend"):
