@@ -108,6 +108,15 @@ def test_a_control_that_nobody_may_get_is_refused(settings):
     assert "Declare randomised" in str(refused.value)
 
 
+def test_no_campaign_is_ended_by_sizes_of_no_wave(store):
+    campaign = small(store)
+    small_wave(campaign, 1)
+    for more in ({}, {"units": 1_000}):
+        with pytest.raises(InvalidArgumentError, match=r"one wave to come; received none\. To end"):
+            campaign.amend(reason="?", sizes=[], **more)
+    assert campaign.situation().condition == "open"
+
+
 def test_a_finished_campaign_is_not_aborted(store):
     campaign = small(store, grid={"sizes": [300]})
     small_wave(campaign, 1)

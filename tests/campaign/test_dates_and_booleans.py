@@ -62,6 +62,18 @@ def test_a_cell_that_is_no_iso_date_is_told_the_setting_that_accepts_it():
     }
 
 
+@pytest.mark.parametrize("form", ["iso", "%m/%d/%Y"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64()])
+def test_numbers_of_days_of_a_spreadsheet_are_told_their_date(form, kind):
+    cells = pa.array([43466, 20000, 60000, 19999, 60001], pa.int64()).cast(kind)
+    _, _, wrong = read_dates(cells, form=form)
+    days = {0: "2019-01-01", 1: "1954-10-03", 2: "2064-04-08"}
+    for row in range(5):
+        hint = f"; it looks like Excel's number of the day {days.get(row)}: format the column as"
+        assert (hint in wrong[row]) == (row in days)
+        assert ("Excel" in wrong[row]) == (row in days)
+
+
 @settings(max_examples=200)
 @given(st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)), st.data())
 def test_every_format_that_is_proposed_reads_the_day(moment, data):
@@ -94,9 +106,10 @@ def test_dates_of_arrow_types():
         assert wrong == {}
     days, _, wrong = read_dates(pa.array([20260301]), form="%Y%m%d")
     assert days.to_pylist() == [DAY]
-    for column in (pa.array([20260301]), pa.array([1.5])):
-        _, _, wrong = read_dates(column, form="iso")
-        assert "must be dates, or text; received" in wrong[0]
+    _, _, wrong = read_dates(pa.array([20260301]), form="iso")
+    assert wrong[0].endswith("received '20260301'; format = \"%Y%m%d\" would accept it")
+    _, _, wrong = read_dates(pa.array([1.5]), form="iso")
+    assert "must be dates, or text; received" in wrong[0]
     _, _, wrong = read_dates(pa.array([10**9, -(10**7)], pa.date32()), form="iso")
     assert len(wrong) == 2
 

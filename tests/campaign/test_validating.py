@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import validate
+from seqbatch.campaign.tables import reading
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, created, outcomes, units
@@ -130,3 +131,29 @@ def test_it_says_what_the_calls_say(scratch, store):
     recorded = campaign.record(odd)
     found = validate(SPEC, frame, odd, scratch=scratch).recorded
     assert found == replace(recorded, event=None)
+
+
+def test_levels_missed_by_case_or_spaces_are_warned_about(scratch):
+    levels = ["Rural", "Urban", "Οδός", "other"]
+    categories = {"zip": {"levels": levels, "other": True, "missing": "level"}}
+    spec = {"features": {"categorical": categories}}
+    zips = ["rural ", "URBAN", "Rural", "ΟΔΌΣ", "moon", "Other", "", None]
+    frame = units(16).with_columns(zip=pl.Series(zips * 2))
+    (said,) = created(scratch, **spec).assign(frame).warnings
+    assert said == (
+        "zip has texts that differ from its levels only by case or spaces, and count as other: "
+        "'rural ', 'URBAN', '\\u039f\\u0394\\u038c\\u03a3'; spell them alike in the file, or "
+        "declare them as levels before the campaign is created"
+    )
+    assert validate({**SPEC, **spec, "name": "autumn"}, frame, scratch=scratch).warnings == (said,)
+
+
+def test_misspelled_levels_of_all_pieces_are_found_and_few_shown(scratch, monkeypatch):
+    monkeypatch.setattr(reading, "CHUNK", 256)
+    categories = {"categorical": {"zip": ["u"]}}
+    campaign = created(
+        scratch, on_unseen_category="other", features=categories, grid={"sizes": [600]}
+    )
+    zips = ["u "] * 256 + ["u" + " " * (1 + number % 7) for number in range(344)]
+    (said,) = campaign.assign(units(600).with_columns(zip=pl.Series(zips))).warnings
+    assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; spell" in said

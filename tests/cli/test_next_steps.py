@@ -85,6 +85,34 @@ def test_json_has_it_too():
     assert init["next"] == "seqbatch campaign validate new.toml 'every body.csv'"
 
 
+@pytest.mark.parametrize(("declared", "when"), [
+    ("absent = 0", ""),
+    ('absent = 0\nafter = "14 days"', ", at the earliest 14 days after its assignment"),
+])  # fmt: skip
+def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
+    text = SPEC.replace('column = "visit"', f'column = "visit"\n{declared}')
+    Path("my spec.toml").write_text(HEADING + text, encoding="utf-8")
+    closing = (
+        "Once no more outcomes are to come, close wave 1: a unit without one then counts as 0"
+        f"{when}."
+    )
+    run("seqbatch campaign create 'my spec.toml'")
+    run("seqbatch campaign assign spring 'every body.csv' --draw --out a.csv")
+    # Without any outcome it would be closed by force alone.
+    assert "close" not in run("seqbatch campaign status spring").stdout
+    given = outcomes(pl.read_csv("a.csv", infer_schema=False).to_arrow())
+    given[:30].write_csv("some.csv")
+    recorded = run("seqbatch campaign record spring some.csv")
+    for told in (recorded, run("seqbatch campaign status spring")):
+        assert pasted(told) == "seqbatch campaign record spring YOUR-OUTCOMES-1.csv"
+        assert closing in " ".join(told.stdout.split())
+    run("seqbatch campaign report spring --out r.md")
+    assert closing in " ".join(Path("r.md").read_text(encoding="utf-8").split())
+    assert "close wave" not in run("seqbatch campaign status spring --at-event 3").stdout
+    given.write_csv("all.csv")
+    assert "Once no more" not in run("seqbatch campaign record spring all.csv").stdout
+
+
 def test_calendar_waves_are_not_drawn():
     text = HEADING + SPEC.replace("sizes = [60, 40]", "calendar = true\nwaves = 2\nunits = 100")
     Path("my spec.toml").write_text(text, encoding="utf-8")

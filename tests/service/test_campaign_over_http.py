@@ -171,6 +171,31 @@ def test_a_close_without_a_body_is_one_that_names_nothing(service, headers):
     assert made.situation().wave == 2
 
 
+def test_a_finished_campaign_is_in_its_last_wave_whoever_asks(service):
+    made = service.campaign(grid={"sizes": [4]})
+    made.assign(pl.DataFrame(UNITS))
+    made.record(pl.DataFrame(OUTCOMES))
+    made.close()
+    short = service.get("/v1/campaigns/spring").json()
+    status = service.get("/v1/campaigns/spring/status").json()
+    assert (short["condition"], short["wave"], status["wave"]) == ("finished", 1, 1)
+    begun = service.get("/v1/campaigns/spring/status?at_event=2").json()
+    assert (begun["condition"], begun["wave"]) == ("open", 1)
+    again = service.post("/v1/campaigns/spring/assignments", {"units": UNITS[:1]}).json()
+    assert (again["wave"], again["event"], again["left"]) == (1, None, 0)
+
+
+def test_rows_have_the_unit_column_of_the_spec(service):
+    service.campaign(unit="customer_id")
+    rows = [{"customer_id": row["unit"], "age": row["age"]} for row in UNITS]
+    answer = service.post("/v1/campaigns/spring/assignments", {"units": rows}).json()
+    assert [row["customer_id"] for row in answer["assignments"]] == list("abcd")
+    outcomes = {"outcomes": [{"customer_id": "a", "visit": 1}]}
+    assert service.post("/v1/campaigns/spring/outcomes", outcomes).json()["accepted"] == 1
+    refused = service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+    assert refused.status_code == 422
+
+
 def test_what_a_body_must_hold_is_said_where_it_is_needed(service):
     service.campaign()
     for step in ("close", "amend"):

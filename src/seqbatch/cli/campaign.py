@@ -267,6 +267,8 @@ def record(
     Example: seqbatch campaign record spring outcomes.csv
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
+        from seqbatch.campaign.views.next_step import or_close
+
         result = campaign.record(
             outcomes,
             correct=correct,
@@ -277,7 +279,7 @@ def record(
             encoding=encoding,
             report=report,
         )
-        goes_on = campaign.situation().condition == "open"
+        now = campaign.situation()
         then = next_command(campaign, store)
     say_read_as(result.read_as)
     if as_json:
@@ -304,7 +306,7 @@ def record(
         if result.late:
             end = (
                 "the next estimate will use them"
-                if goes_on
+                if now.condition == "open"
                 else "findings and the report use them, no later wave is assigned by them"
             )
             say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
@@ -314,7 +316,7 @@ def record(
             say(each)
         if dry_run:
             say("A dry run: nothing was written.")
-        say_next(then)
+        say_next(then, instead=or_close(now))
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
 

@@ -37,9 +37,12 @@ def status(
     Example: seqbatch campaign status spring
     """
     with opened(name, store, None, as_json) as campaign:
+        from seqbatch.campaign.views.next_step import or_close
+
         now = campaign.status(at_event=at_event)
         # What comes next is a matter of the present.
         then = next_command(campaign, store) if at_event is None else None
+        closing = or_close(campaign.situation()) if at_event is None else ""
     if as_json:
         dump({**asdict(now), "next": then})
         return
@@ -50,7 +53,7 @@ def status(
         show(table)
     for remark in remarks(now):
         say(remark)
-    say_next(then)
+    say_next(then, instead=closing)
 
 
 @app.command()
@@ -101,8 +104,8 @@ def list_campaigns(
         rows: list[list[Any]] = []
         for name in base.names():
             now = Campaign.open(name, store=base).situation()
-            wave = min(now.wave, len(now.sizes))
-            rows.append([name, now.condition, wave, len(now.sizes), now.assigned, now.sequence])
+            waves = (now.last_opened, len(now.sizes))
+            rows.append([name, now.condition, *waves, now.assigned, now.sequence])
         label = base.label
         base.close()
     columns = ("campaign", "condition", "wave", "waves", "units", "events")

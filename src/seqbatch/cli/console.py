@@ -243,8 +243,13 @@ def say(text: str, *, to_errors: bool = False) -> None:
     tell.print(visible(text), markup=False, highlight=False)
 
 
-def say_next(command: str | None, *, to_errors: bool = False) -> None:
-    """Print the command to go on with, on one line, so that it can be pasted."""
+def say_next(command: str | None, *, instead: str = "", to_errors: bool = False) -> None:
+    """Print the command to go on with, on one line, so that it can be pasted.
+
+    What else may be done comes before it, in words.
+    """
+    if instead:
+        say(instead, to_errors=to_errors)
     if command is not None:
         tell = errors if to_errors else console
         tell.print(f"Next: {visible(command)}", markup=False, highlight=False, soft_wrap=True)

@@ -151,6 +151,11 @@ class Situation:
         return self.wave > len(self.sizes)
 
     @property
+    def last_opened(self) -> int:
+        """The number of the open wave; of the last one where all are closed."""
+        return min(self.wave, len(self.sizes))
+
+    @property
     def condition(self) -> str:
         """One word: open, finished or aborted."""
         return "aborted" if self.aborted else "finished" if self.finished else "open"

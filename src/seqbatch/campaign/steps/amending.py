@@ -193,6 +193,11 @@ class Amending:
         now = self.now
         past, ahead = list(now.sizes[: now.wave - 1]), list(now.sizes[now.wave - 1 :])
         assigned = sum(now.units[: now.wave - 1])
+        if sizes is not None and not len(sizes):
+            raise InvalidArgumentError(
+                "sizes", "the size of at least one wave to come", "none",
+                "To end the campaign early, abort it; outcomes may still be recorded.",
+            )  # fmt: skip
         if sizes is not None:
             ahead = [arguments.integer("sizes", size) for size in sizes]
         if units is not None:

@@ -38,7 +38,7 @@ class Assigned:
     Parameters
     ----------
     wave
-        The wave that was open.
+        The wave that was open; the last one where all are closed.
     assigned, repeated, left_over
         Units that got an action now, had one already, and did not fit in the wave or were not
         drawn.
@@ -168,7 +168,7 @@ class Assigning:
         event = self._finish()
         left, drawing = self.now.left, self._drawing
         return Assigned(
-            wave=self.now.wave,
+            wave=self.now.last_opened,
             assigned=self._new,
             repeated=self._repeated,
             left_over=self._left_over,

@@ -1,5 +1,7 @@
 """A column of dates: text in a declared format, or Arrow's own types."""
 
+import datetime
+import re
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ from seqbatch.core.arrays import Bools
 FIRST, LAST = -354_285, 2_932_896
 #: What is wrong with other days.
 UNLIKELY = "must be a date between the years 1000 and 9999"
+#: The day that Excel numbers 0, and numbers of days that people meet: 1954 to 2064.
+EXCEL = datetime.date(1899, 12, 30)
+EXCEL_DAY = re.compile(r"[2-5][0-9]{4}|60000")
 
 
 def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
@@ -29,7 +34,7 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     timezones are dropped, and move nothing to another day.
     """
     column = undictionaried(column)
-    if pa.types.is_integer(column.type) and form != ISO:
+    if pa.types.is_integer(column.type):
         column = column.cast(pa.string())
     kind = column.type
     if is_text(kind):
@@ -71,7 +76,7 @@ def _parsed(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
         read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
     days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
-    wrong = refused(text, unread, rule, _accepting if form == ISO else None)
+    wrong = refused(text, unread, rule, _accepting if form == ISO else _excel)
     return days, missing, wrong | _unlikely(days)
 
 
@@ -85,7 +90,24 @@ def _begun_with_69(day: Any) -> Any:
 def _accepting(cell: str) -> str:
     """Say which setting would accept a cell that is no ISO date, if one would."""
     formats = " or ".join(f'format = "{form}"' for form in formats_for(cell))
-    return f"; {formats} would accept it" if formats else ""
+    return f"; {formats} would accept it" if formats else _excel(cell)
+
+
+def _excel(cell: str) -> str:
+    """Say what to do about a cell that may be Excel's number of a day.
+
+    >>> _excel("43466")[:52]
+    "; it looks like Excel's number of the day 2019-01-01"
+    >>> _excel("20190101")
+    ''
+    """
+    if not EXCEL_DAY.fullmatch(cell):
+        return ""
+    day = EXCEL + datetime.timedelta(days=int(cell))
+    return (
+        f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
+        "save the file again"
+    )
 
 
 def _unlikely(days: Any) -> dict[int, str]:

@@ -20,7 +20,7 @@ from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import Problems, texts
 from seqbatch.campaign.tables.encoder import Encoder
 from seqbatch.campaign.tables.ids import read_ids, with_nul
-from seqbatch.campaign.tables.near_misses import misspelled_strata, near_misses
+from seqbatch.campaign.tables.near_misses import misspelled_levels, misspelled_strata, near_misses
 from seqbatch.campaign.tables.plain_ids import plain_ids, prints_of
 from seqbatch.campaign.tables.reading import Problem, Source, no_such_column
 from seqbatch.campaign.tables.same_ids import repeated_ids, similar_ids
@@ -131,6 +131,7 @@ def read_units(
         _refuse(source, problems, empty=start == 0)
         warnings = similar_ids(units, alike, len(encoder.unit_columns))
         warnings += near_misses(units.tables(), encoder.eligibility)
+        warnings += misspelled_levels(units.tables(), encoder.parts)
         warnings += misspelled_strata(units.tables(), strata)
         warnings += tuple(f"{units.place(row)} {said}" for row, _, said in doubts[: totals.NAMED])
         warnings += _doubted_totals(last, units, start, summed)

@@ -31,3 +31,17 @@ def step_from(now: Situation) -> Step:
         return "assign"
     needed = math.ceil(now.spec.required_outcomes * units - 1e-9)
     return "close" if now.observed >= needed else "record"
+
+
+def or_close(now: Situation) -> str:
+    """Say that the wave can be closed although more outcomes are awaited; "" where it cannot.
+
+    It can where absent units count as a number: nobody else knows whether more are to come.
+    """
+    if now.absent is None or not now.observed or step_from(now) != "record":
+        return ""
+    when = f", at the earliest {now.wait} after its assignment" if now.wait else ""
+    return (
+        f"Once no more outcomes are to come, close wave {now.wave}: a unit without one then counts "
+        f"as {now.absent:g}{when}."
+    )

@@ -34,7 +34,8 @@ class Status:
     Parameters
     ----------
     name, condition, wave
-        Its name; open, finished or aborted; and the number of the open wave.
+        Its name; open, finished or aborted; and the number of the open wave, of the last one where
+        all are closed.
     left
         How many units the open wave still takes; None where the calendar decides.
     policy
@@ -161,7 +162,7 @@ def _status(reader: Reader, now: Situation) -> Status:
     return Status(
         name=now.name,
         condition=now.condition,
-        wave=now.wave,
+        wave=now.last_opened,
         left=now.left,
         policy=now.policy,
         control=now.spec.control,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.views.measure import percent
-from seqbatch.campaign.views.next_step import step_from
+from seqbatch.campaign.views.next_step import or_close, step_from
 from seqbatch.display import counted
 
 
@@ -60,6 +60,8 @@ def _record(now: Situation) -> str:
     if now.absent is None:
         needed = percent(now.spec.required_outcomes)
         return f"{said}, and at least {needed} are needed to close it."
+    if closing := or_close(now):
+        return f"{said}. {closing}"
     when = f", at the earliest {now.wait} after its assignment" if now.wait else ""
     return f"{said}. At the closing a unit without one counts as {now.absent:g}{when}."
 

@@ -47,7 +47,7 @@ def in_short(now: Situation) -> dict[str, Any]:
     return {
         "name": now.name,
         "condition": now.condition,
-        "wave": min(now.wave, len(now.sizes)),
+        "wave": now.last_opened,
         "sizes": now.sizes,
         "actions": [action.name for action in now.actions],
         "policy": now.policy,

@@ -2,6 +2,7 @@
 
 from seqbatch.campaign.views.findings import Answer, Findings
 from seqbatch.campaign.views.measure import percent
+from seqbatch.campaign.views.next_step import or_close
 from seqbatch.campaign.views.recommending import around, recommended, says
 from seqbatch.campaign.views.reporting.document import Heading, Items, Part, Picture, Section
 from seqbatch.campaign.views.reporting.material import DIFFERENT, Material
@@ -167,6 +168,6 @@ def _go_on(of: Material) -> str:
     which = f"wave {now.wave} of {len(now.sizes)}"
     return {
         "assign": f"Go on: give the {of.found.measure.of}s of {which} their actions.",
-        "record": f"Wait for the outcomes of {which}, and record them.",
+        "record": f"Wait for the outcomes of {which}, and record them. {or_close(now)}".rstrip(),
         "close": f"The outcomes of {which} are in: close it, and learn from it.",
     }.get(of.step or "", f"Go on with {which}.")
