@@ -44,7 +44,7 @@ def test_grid():
     [
         (("grid", "--units", "50", "--dim", "10"), "units must be at least dim^2 = 100"),
         (("grid", "--units", "50", "--kind", "round"), "kind must be one of"),
-        (("grid", "--units", "50", "--batches", "some"), "batches must be one of"),
+        (("grid", "--units", "50", "--batches", "some"), "--batches must be a whole number, or"),
         (
             ("grid", "--units", "50", "--kind", "online", "--batches", "3"),
             '--batches must be left out with kind "online"',
