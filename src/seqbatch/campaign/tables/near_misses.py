@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.eligibility import Among, Both, Compare, Not, Rule
-from seqbatch.campaign.design.spellings import plainly_spelled, several_spellings
+from seqbatch.campaign.design.spellings import several_spellings
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
@@ -21,25 +21,13 @@ NAMED = 5
 
 def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[str, ...]:
     """Return a warning for each column whose texts may be meant for those of a rule."""
-    rules = () if eligibility is None else eligibility.rules
-    said: dict[str, set[str]] = {}
-    for rule in rules:
+    said: dict[str, list[str]] = {}
+    for rule in () if eligibility is None else eligibility.rules:
         for column, text in _texts(rule):
-            said.setdefault(column, set()).add(text)
-    missed: dict[str, dict[str, None]] = {column: {} for column in said}
-    plain = {column: set(map(plainly_spelled, texts)) for column, texts in said.items()}
-    for table in tables if said else ():
-        for column, texts in said.items():
-            for each in pc.unique(table.column(column)).to_pylist():
-                if each and each not in texts and plainly_spelled(each) in plain[column]:
-                    missed[column][each] = None
-    return tuple(
-        _warning(
-            column, list(found), than="those in [eligible]", counted="are others to it",
-            instead="name them in the rule",
-        )
-        for column, found in missed.items()
-        if found
+            said.setdefault(column, []).append(text)
+    return _warnings(
+        tables, said, than="those in [eligible]", counted="are others to it",
+        instead="name them in the rule",
     )  # fmt: skip
 
 
@@ -48,25 +36,42 @@ def misspelled_levels(
 ) -> tuple[str, ...]:
     """Return a warning for each category with texts that may be levels, and count as other."""
     levels = {
-        name: pa.array([level for level in part.rules.levels if level != OTHER], type=pa.string())
+        name: [level for level in part.rules.levels if level != OTHER]
         for name, part in features.items()
         if isinstance(part, LevelsFeature) and part.other
     }
-    found: dict[str, dict[str, None]] = {name: {} for name in levels}
-    for table in tables if levels else ():
-        for name, texts in found.items():
-            for chunk in table.column(name).chunks:
+    return _warnings(
+        tables, levels, than="its levels", counted="count as other",
+        instead="declare them as levels before the campaign is created",
+    )  # fmt: skip
+
+
+def _warnings(
+    tables: Iterable[pa.Table], wanted: Mapping[str, Sequence[str]], *, than: str, counted: str,
+    instead: str,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return a warning for each column with texts that may be among the wanted, and are not."""
+    known = {column: pa.array(texts, type=pa.string()) for column, texts in wanted.items()}
+    found: dict[str, dict[str, None]] = {column: {} for column in wanted}
+    for table in tables if wanted else ():
+        for column, texts in found.items():
+            for chunk in table.column(column).chunks:
                 # No more than are shown: a file may have very many.
-                more = _misspelled(chunk.dictionary, levels[name]).slice(0, NAMED + 1)
+                more = _misspelled(_distinct(chunk), known[column]).slice(0, NAMED + 1)
                 texts.update(dict.fromkeys(more.to_pylist()) if len(texts) <= NAMED else {})
     return tuple(
-        _warning(
-            name, list(texts), than="its levels", counted="count as other",
-            instead="declare them as levels before the campaign is created",
-        )
-        for name, texts in found.items()
+        f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
+        f"{', '.join(ascii(text) for text in list(texts)[:NAMED])}"
+        f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or {instead}"
+        for column, texts in found.items()
         if texts
-    )  # fmt: skip
+    )
+
+
+def _distinct(chunk: pa.Array) -> pa.Array:
+    """Return the different texts of a piece of a column."""
+    values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else pc.unique(chunk)
+    return values.cast(pa.string())
 
 
 def _misspelled(texts: pa.Array, levels: pa.Array) -> pa.Array:
@@ -82,12 +87,12 @@ def _misspelled(texts: pa.Array, levels: pa.Array) -> pa.Array:
 def _plainly(texts: pa.Array) -> pa.Array:
     """Return texts without what people spell in several ways, all at once.
 
-    >>> _plainly(pa.array(["Saint Denis ", "SAINT  DENIS"])).to_pylist()
-    ['saintdenis', 'saintdenis']
+    >>> _plainly(pa.array(["Saint Denis ", "SAINT  DENIS", "Weißsee", "WEISSSEE"])).to_pylist()
+    ['saintdenis', 'saintdenis', 'weisssee', 'weisssee']
     """
-    text = pc.utf8_normalize(texts, form="NFKC")
     # Letters with two lower cases become one by way of the upper.
-    return pc.replace_substring_regex(pc.utf8_lower(pc.utf8_upper(text)), r"[\s\pZ]+", "")
+    text = pc.utf8_lower(pc.utf8_upper(pc.utf8_normalize(texts, form="NFKC")))
+    return pc.replace_substring_regex(pc.replace_substring(text, "ß", "ss"), r"[\s\pZ]+", "")
 
 
 def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tuple[str, ...]:
@@ -101,15 +106,6 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
         f"strata by {column}: {spelled}; spell them alike in the file"
         for column, spelled in said.items()
         if spelled
-    )
-
-
-def _warning(column: str, found: list[str], *, than: str, counted: str, instead: str) -> str:
-    shown = ", ".join(ascii(text) for text in found[:NAMED])
-    more = ", ..." if len(found) > NAMED else ""
-    return (
-        f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
-        f"{shown}{more}; spell them alike in the file, or {instead}"
     )
 
 
