@@ -1,5 +1,6 @@
 """Functions that processes of engines can import."""
 
+import atexit
 import os
 import signal
 import time
@@ -21,6 +22,23 @@ def pid_of_two(folder):
     while len(list(Path(folder).iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     return os.getpid()
+
+
+def ends_in_company(folder):
+    """Have this process wait at its end, for a while, until another ends too; then say so."""
+    here = Path(folder) / f"{os.getpid()} ends"
+
+    def wait():
+        here.touch()
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            if len(list(Path(folder).glob("* ends"))) > 1:
+                here.with_name(f"{os.getpid()} met").touch()
+                return
+            time.sleep(0.01)
+
+    atexit.register(wait)
+    return pid_of_two(folder)
 
 
 def slow_at_first(piece):

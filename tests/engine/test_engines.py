@@ -125,6 +125,12 @@ def test_processes_end_with_the_engine():
     assert not any(psutil.pid_exists(number) for number in found)
 
 
+def test_processes_end_at_the_same_time(tmp_path):
+    with open_engine("local", jobs=2) as engine:
+        dict(as_completed(engine, pieces.ends_in_company, [str(tmp_path)] * 2))
+    assert len(list(tmp_path.glob("* met"))) == 2
+
+
 @pytest.mark.parametrize("name", ["dask", "ray"])
 def test_clusters_started_here_listen_on_loopback_alone(engines, name):
     list(as_completed(engines(name), pieces.square, range(4)))

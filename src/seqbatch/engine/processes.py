@@ -71,6 +71,9 @@ class Processes(Engine):
 
     def close(self) -> None:
         """End all processes."""
+        # All are told before any is waited for: a large one takes its time to end.
+        for worker in self._workers:
+            worker.dismiss()
         for worker in self._workers:
             worker.end()
         self._workers = []
@@ -159,11 +162,15 @@ class _Worker:
         assert isinstance(outcome, Outcome)
         return outcome
 
-    def end(self) -> int | None:
-        """End the process, at once where it is at work; return its exit code."""
+    def dismiss(self) -> None:
+        """Tell the process to end, at once where it is at work."""
         if self.piece is not None:
             self._process.terminate()
         self.connection.close()
+
+    def end(self) -> int | None:
+        """Have the process end; return its exit code."""
+        self.dismiss()
         self._process.join(GRACE)
         if self._process.is_alive():
             self._process.kill()
