@@ -135,7 +135,8 @@ def given(environment, seed, count, device="numpy"):
     """Return what the device draws for a seed, as an environment of its own."""
     place = backend.backend(device)
     instance = environment.instance(seed)
-    [(source, _)] = memory.sources([instance], environment, place)
+    [(make, part)] = memory.sources([instance], environment, place)
+    source = make(part)
     parts = [source.block(index) for index in range(math.ceil(count / source.size))]
 
     def joined(name):
@@ -273,6 +274,65 @@ def test_a_device_with_little_memory_runs_fewer_trials_at_a_time_and_says_so(mon
         parts = simulate_trials([(SBPE(), GRID)], environment, **settings)
     for one, other in zip(whole, parts, strict=True):
         assert np.array_equal(one[0].regret, other[0].regret)
+
+
+def test_where_memory_runs_out_half_of_the_trials_are_run_again_at_a_time(monkeypatch):
+    environment = Gaussian(dim=3, actions=4)
+    seeds = [SeedSequence(trial) for trial in range(5)]
+    settings = {"seeds": seeds, "checkpoints": np.zeros(0, np.int64), "device": "numpy"}
+    whole = simulate_trials([(SBPE(), GRID)], environment, **settings)
+    tried, block = [], units.LinearSource.block
+
+    def scarce(source, index):
+        tried.append(len(source.keys))
+        if len(source.keys) > 2:
+            raise MemoryError
+        return block(source, index)
+
+    monkeypatch.setattr(units.LinearSource, "block", scarce)
+    with pytest.warns(DeviceMemoryWarning, match="ran out of memory") as said:
+        parts = simulate_trials([(SBPE(), GRID)], environment, **settings)
+    assert "with 5 trials at once: they are run again, 3 at a time" in str(said[0].message)
+    assert tried == [5, 3, 2, 1, 2]
+    for one, other in zip(whole, parts, strict=True):
+        assert np.array_equal(one[0].regret, other[0].regret)
+
+
+def test_memory_that_does_not_hold_one_trial_is_an_error(monkeypatch):
+    def nothing(_source, _index):
+        raise MemoryError("nothing left")
+
+    monkeypatch.setattr(units.LinearSource, "block", nothing)
+    with (
+        pytest.warns(DeviceMemoryWarning, match="with 2 trials at once"),
+        pytest.raises(MemoryError, match="nothing left"),
+    ):
+        simulate_trials(
+            [(SBPE(), GRID)],
+            Gaussian(dim=3, actions=4),
+            seeds=[SeedSequence(0), SeedSequence(1)],
+            checkpoints=np.zeros(0, np.int64),
+            device="numpy",
+        )
+
+
+def test_runs_whose_batches_end_at_different_units_are_what_they_are_alone(monkeypatch):
+    environment = Gaussian(dim=3, actions=4)
+    ends = [(60, 400, 6_000), (60, 90, 5_000), (400, 500, 6_000), (7, 8, 9, 40_000)]
+    runs = [(SBPE(), grids.explicit(some)) for some in ends] + [(SBUCB(gamma=0.5), GRID)]
+    settings = {"seed": 4, "checkpoints": (70, 4_000), "method": "device", "device": "numpy"}
+    alone = [simulate_together([run], environment, **settings)[0] for run in runs]
+    scored, score = [], trials.greedy_actions
+
+    def counted(x, rules):
+        scored.append(len(rules))
+        return score(x, rules)
+
+    monkeypatch.setattr(trials, "greedy_actions", counted)
+    for one, other in zip(simulate_together(runs, environment, **settings), alone, strict=True):
+        alike(one, other)
+    # Each time all four begin a batch; the fourth batch of the last of them is scored alone.
+    assert scored == [4, 4, 4]
 
 
 def test_a_pool_that_does_not_fit_is_read_on_the_host(monkeypatch):
@@ -431,7 +491,8 @@ def test_a_run_through_several_blocks_and_batches_within_one_block():
 def test_blocks_differ_and_each_is_the_same_again(name):
     environment = ENVIRONMENTS[name]
     instance = environment.instance(SeedSequence(1))
-    [(source, _)] = memory.sources([instance], environment, backend.Backend())
+    [(make, part)] = memory.sources([instance], environment, backend.Backend())
+    source = make(part)
     for what in ("noise", "draws"):
         first, second, again = (getattr(source.block(index), what) for index in (0, 1, 0))
         assert np.array_equal(first, again)

@@ -78,6 +78,14 @@ class Backend:
         """Return how many bytes there are; None on the host, whose memory is everybody's."""
         return None
 
+    @property
+    def exhausted(self) -> type[Exception]:
+        """What is raised where memory runs out."""
+        return MemoryError
+
+    def release(self) -> None:
+        """Give back memory that is held for later."""
+
 
 @dataclass(frozen=True)
 class TorchBackend(Backend):
@@ -149,6 +157,21 @@ class TorchBackend(Backend):
         free, everything = torch.cuda.mem_get_info(self.device)
         held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return Memory(int(free + held), int(everything))
+
+    @property
+    def exhausted(self) -> type[Exception]:
+        """What is raised where memory runs out."""
+        import torch
+
+        error: type[Exception] = torch.OutOfMemoryError
+        return error
+
+    def release(self) -> None:
+        """Give back memory that is held for later."""
+        import torch
+
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def backend(device: str) -> Backend:

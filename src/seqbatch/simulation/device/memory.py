@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from seqbatch.environments import BLOCK, Environment, Instance
 from seqbatch.environments.linear import LinearInstance
@@ -28,6 +28,7 @@ KERNEL = 2**22
 
 #: Makes the source of some trials.
 Maker = Callable[[Sequence[Any]], Source]
+T = TypeVar("T")
 
 
 def sources(
@@ -36,8 +37,8 @@ def sources(
     backend: Backend,
     *,
     greedy: bool = False,
-) -> Iterator[tuple[Source, Sequence[Instance]]]:
-    """Return sources of units, each with as many instances as fit into the device's memory.
+) -> Iterator[tuple[Maker, Sequence[Instance]]]:
+    """Return as many instances at a time as fit into the device's memory, and their source's maker.
 
     Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
     """
@@ -48,7 +49,7 @@ def sources(
         and (pool := _held(first, backend))
         and pool.kernel
     ):
-        yield PoolSource(cast(Any, instances), pool, backend, KERNEL, shared=False), instances
+        yield lambda part: PoolSource(part, pool, backend, KERNEL, shared=False), instances
         return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
@@ -57,8 +58,31 @@ def sources(
     if fitting < len(instances):
         _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
     for start in range(0, len(instances), fitting):
-        part = instances[start : start + fitting]
-        yield make(part), part
+        yield make, instances[start : start + fitting]
+
+
+def in_halves(
+    work: Callable[[Sequence[Instance]], list[T]], part: Sequence[Instance], backend: Backend
+) -> list[T]:
+    """Return what the work makes of each instance, half of them at a time where memory runs out.
+
+    What is planned may not be there any more: other programs take from the same memory.
+    """
+    try:
+        return work(part)
+    except backend.exhausted:
+        if len(part) == 1:
+            raise
+    # Not before here: while the error is handled, it keeps what ran out alive.
+    backend.release()
+    half = (len(part) + 1) // 2
+    warnings.warn(
+        f"{backend.name} ran out of memory with {len(part)} trials at once: they are run again, "
+        f"{half} at a time.",
+        DeviceMemoryWarning,
+        stacklevel=2,
+    )
+    return [one for some in (part[:half], part[half:]) for one in in_halves(work, some, backend)]
 
 
 def usable(backend: Backend) -> int:

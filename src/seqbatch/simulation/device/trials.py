@@ -4,9 +4,9 @@ The device draws units, assigns them by the frozen rules and sums them up. All e
 own code, as in any other simulation: `begin`, `absorb`, `close`, and the estimates.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.core import Problem
 from seqbatch.core.arrays import AnyArray, Array, Floats, Integers
-from seqbatch.environments import Environment
+from seqbatch.environments import Environment, Instance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import (
@@ -35,7 +35,7 @@ from seqbatch.policies.base import BasePolicy, GreedyPolicy
 from seqbatch.simulation.device import crowd
 from seqbatch.simulation.device.assigning import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
-from seqbatch.simulation.device.memory import sources
+from seqbatch.simulation.device.memory import Maker, in_halves, sources
 from seqbatch.simulation.device.outcomes import added, outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
 from seqbatch.simulation.trajectory import Trajectory, problem_of
@@ -95,16 +95,20 @@ def simulate_trials(
         (cast(BasePolicy, policy), problem)
         for (policy, _), problem in zip(runs, problems, strict=True)
     ]
-    for source, part in sources(instances, environment, place, greedy=greedy):
+
+    def finished(make: Maker, part: Sequence[Instance]) -> list[list[Trajectory]]:
         found = _trajectories(
             played,
             [instance.theta for instance in part],
-            source,
+            make(part),
             place,
             checkpoints=checkpoints,
             learn_last=learn_last,
         )
-        done += [list(one) for one in zip(*found, strict=True)]
+        return [list(one) for one in zip(*found, strict=True)]
+
+    for make, part in sources(instances, environment, place, greedy=greedy):
+        done += in_halves(partial(finished, make), part, place)
     return done
 
 
@@ -162,19 +166,22 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
 
 
 def _feed(runs: Sequence["_Run"], units: Units) -> None:
-    """Feed some runs; those that are greedy score the block's units together."""
+    """Feed some runs, in turns: the device works for the others while one closes a batch."""
+    going = [(run, run.feed(units)) for run in runs]
+    while going:
+        if units.fused is None:
+            _score([run for run, _ in going], units)
+        going = [(run, turns) for run, turns in going if next(turns, None) is not None]
+
+
+def _score(runs: Sequence["_Run"], units: Units) -> None:
+    """Have greedy runs whose rules are new score the block's units together."""
     shared = runs[0].problem.layout == "shared"
-    alike = [run for run in runs if shared and run.rules.greedy]
-    if len(alike) > 1 and units.fused is None:
+    alike = [run for run in runs if shared and run.rules.greedy and run.ready is None]
+    if len(alike) > 1:
         found = greedy_actions(units.contexts, [run.rules for run in alike])
         for run, actions in zip(alike, found, strict=True):
             run.ready = actions
-    # In turns, so that the device works for the others while one closes a batch.
-    going = deque(run.feed(units) for run in runs)
-    while going:
-        run_on = going.popleft()
-        if next(run_on, None) is not None:
-            going.append(run_on)
 
 
 class _Run:
@@ -223,7 +230,7 @@ class _Run:
         self.counts: Array = 0
 
     def feed(self, units: Units) -> Iterator[int]:
-        """Take the block's units; stop at the end of each batch, whose number is yielded."""
+        """Take the block's units; pause where a batch ends, and where the next one begins."""
         used = 0
         while used < len(units) and not self.finished:
             wanted = self.problem.size(self.batch) - self.done
@@ -234,6 +241,9 @@ class _Run:
                 arrived = self.place.sending(self.sums())
                 yield self.batch
                 self.close(arrived())
+                # Rules that begin together are scored together; a kernel has nothing to share.
+                if units.fused is None and used < len(units) and not self.finished:
+                    yield self.batch
         self.ready = None
 
     def take(self, units: Units, part: slice) -> None:
