@@ -37,7 +37,7 @@ from seqbatch.policies import (
 )
 from seqbatch.simulation import Line
 from seqbatch.simulation.device import memory, pools, simulate_trials
-from seqbatch.simulation.sweep import DeviceTrials, Trial
+from seqbatch.simulation.sweep import SHARING, DeviceTrials, Trial
 
 DEVICE = os.environ.get("SEQBATCH_DEVICE", "cuda")
 #: Smaller everywhere, to see that the program runs on a machine without a GPU.
@@ -199,10 +199,15 @@ def agreement() -> dict[str, Any]:
             ],
             "cpu": [Trial(*shared, trial, 2, "direct", True) for trial in range(CPU_TRIALS)],
         }
-    with ProcessPoolExecutor(JOBS, mp_context=get_context("spawn")) as workers:
+    spawn = get_context("spawn")
+    with (
+        ProcessPoolExecutor(min(SHARING, JOBS), mp_context=spawn) as device,
+        ProcessPoolExecutor(JOBS, mp_context=spawn) as cpu,
+    ):
+        workers = {"device": device, "cpu": cpu}
         futures = {
             name: {
-                kind: [workers.submit(measured, task) for task in some]
+                kind: [workers[kind].submit(measured, task) for task in some]
                 for kind, some in both.items()
             }
             for name, both in tasks.items()
