@@ -164,6 +164,21 @@ def test_slopes():
     assert abs(noisy["slope"][0] - 0.5) < 4 * spread
 
 
+def test_slopes_and_their_errors_are_those_of_least_squares_without_each_trial():
+    units = (10, 30, 40, 900)
+    values = np.random.default_rng(2).uniform(1, 9, (4, 5))
+
+    def slope(trials):
+        return np.polyfit(np.log(units), np.log(values[:, trials].mean(axis=1)), 1)[0]
+
+    everybody = list(range(5))
+    single = np.array([slope([t for t in everybody if t != left]) for left in everybody])
+    error = np.sqrt(4 / 5 * ((single - single.mean()) ** 2).sum())
+    [row] = slopes(made({"a": values.tolist()}, units)).iter_rows(named=True)
+    assert row["slope"] == pytest.approx(slope(everybody))
+    assert row["error"] == pytest.approx(error)
+
+
 @pytest.mark.slow
 def test_the_error_of_a_slope_is_right_for_skewed_values():
     """Against the spread of the slope over many repetitions of the whole."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -52,11 +53,10 @@ def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units")
         trials = y.shape[1]
         slope = error = None
         if len(x) > 1 and (y.mean(axis=1) > 0).all():
-            slope = _slope(x, np.log(y.mean(axis=1)))
+            slope = float(_slopes(x, np.log(y.mean(axis=1))))
             without = (y.sum(axis=1, keepdims=True) - y) / max(trials - 1, 1)
             if trials > 1 and (without > 0).all():
-                single = [_slope(x, np.log(column)) for column in without.T]
-                error = float(np.std(single) * np.sqrt(trials - 1))
+                error = float(np.std(_slopes(x, np.log(without))) * np.sqrt(trials - 1))
         rows.append({"environment": environment, "policy": policy, "slope": slope, "error": error})
     names = ("environment", "policy", "slope", "error")
     kinds = (pl.String, pl.String, pl.Float64, pl.Float64)
@@ -80,5 +80,8 @@ def paired(table: "pl.DataFrame", *, base: str, value: str = "regret") -> "pl.Da
     )
 
 
-def _slope(x: np.ndarray, y: np.ndarray) -> float:
-    return float(np.polyfit(x, y, 1)[0])
+def _slopes(x: Floats, y: Floats) -> Floats:
+    """Return the slope of each column on x, by least squares."""
+    off = x - x.mean()
+    slopes: Floats = off @ y / (off @ off)
+    return slopes
