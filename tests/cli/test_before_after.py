@@ -193,9 +193,14 @@ def test_a_feature_may_be_called_wave():
 
 
 def test_grids_and_simulations_name_what_there_is(tmp_path):
-    result = CliRunner().invoke(app, ["grid", "--units", "50", "--kind", "explicit"])
-    assert "--kind must be uniform, online, minimax" in result.stderr
-    assert "shares" not in result.stderr
+    kinds = "'uniform', 'online', 'minimax', 'sparse', 'geometric'"
+    for kind in ("explicit", "nonsense"):
+        result = CliRunner().invoke(app, ["grid", "--units", "50", "--kind", kind])
+        assert f"--kind must be one of {kinds}; received '{kind}'." in " ".join(
+            result.stderr.split()
+        )
+        assert "shares" not in result.stderr
+        assert ("grids.explicit(" in result.stderr) is (kind == "explicit")
     spec = tmp_path / "sim.toml"
     text = (
         'horizons = [60]\ntrials = 1\n[environments.e]\nkind = "Sphere"\ndim = 2\nactions = 2\n'
