@@ -316,7 +316,10 @@ def test_a_few_held_rows_are_shown_and_all_are_counted():
         assert "ghost-4" in shown
         assert "ghost-5" not in shown
         assert "9" in shown[shown.index("by reason") :]
-    assert len(said("record", "spring", "o.csv", code=1)["held"]) == 10
+    tried = said("validate", "spec.toml", "units.csv", "o.csv", code=1)["outcomes"]
+    recorded = said("record", "spring", "o.csv", code=1)
+    assert len(recorded["held"]) == 10
+    assert (tried["held"], tried["reasons"]) == (recorded["held"], recorded["reasons"])
 
 
 def test_one_wave_is_not_several():

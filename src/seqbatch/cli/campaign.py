@@ -283,13 +283,7 @@ def record(
         then = next_command(campaign, store)
     say_read_as(result.read_as)
     if as_json:
-        keys = ("line", "unit", "verdict", "reason")
-        held = [dict(zip(keys, row, strict=True)) for row in result.held]
-        why = [
-            {"verdict": verdict, "reason": reason, "rows": count}
-            for verdict, reason, count in result.reasons
-        ]
-        dump({**asdict(result), "held": held, "reasons": why, "next": then})
+        dump({**result.plain(), "next": then})
     else:
         say(
             f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,9 @@ from seqbatch.errors import InvalidArgumentError, InvalidFileError
 NOTHING = "nothing was recorded"
 #: What assign writes for every unit, but for the probability of each action.
 ANSWERS = ("action", "wave", "score", "probability", "randomised")
+#: What is said of a held row, and of a reason: the same keys in every campaign, whatever the spec
+#: calls the column of ids, so that one reader, and one schema over HTTP, knows them all.
+HELD, REASON = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,14 @@ class Recorded:
     event: int | None
     read_as: str = ""
     advice: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON, held rows and reasons by name."""
+        return {
+            **asdict(self),
+            "held": [dict(zip(HELD, row, strict=True)) for row in self.held],
+            "reasons": [dict(zip(REASON, row, strict=True)) for row in self.reasons],
+        }
 
 
 class Recording:
