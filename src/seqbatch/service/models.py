@@ -193,6 +193,7 @@ class OutcomesAnswer(BaseModel):
     event: int | None = Field(examples=[3])
     read_as: str
     advice: list[str]
+    formats: dict[str, list[str]] = Field(examples=[{}])
 
 
 class ValidateAnswer(BaseModel):
