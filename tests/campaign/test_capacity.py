@@ -1,9 +1,11 @@
 """Capacities, quotas, budgets, balanced draws and strata in a campaign: they hold surely."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.optimize import linprog
 
@@ -14,6 +16,7 @@ from seqbatch.campaign.deciding.decisions import weigh
 from seqbatch.campaign.deciding.draws import draws
 from seqbatch.campaign.record.codec import unpack, unpack_state
 from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.tables.near_misses import misspelled_strata
 from seqbatch.errors import CampaignStateError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
@@ -151,6 +154,22 @@ def test_strata_that_differ_by_case_or_spaces_are_warned_about(store):
     )
     plain = units(60, start=60).with_columns(centres.str.strip_chars().str.to_lowercase())
     assert campaign.assign(plain).warnings == ()
+
+
+def test_strata_of_ever_new_texts_are_compared_in_flat_memory():
+    def pieces(count):
+        yield pa.table({"centre": ["North", "north"]})
+        for piece in range(count):
+            yield pa.table({"centre": [f"{piece} {row}" for row in range(1_000)]})
+
+    peaks = []
+    for count in (20, 200):
+        tracemalloc.start()
+        (said,) = misspelled_strata(pieces(count), ["centre"])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert said.startswith('strata by centre: "North", "north" differ only by case or spaces')
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_the_order_of_the_file_changes_nothing(store, tmp_path):

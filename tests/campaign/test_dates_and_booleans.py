@@ -1,6 +1,7 @@
 """Dates and booleans as they are spelled in files."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +73,20 @@ def test_numbers_of_days_of_a_spreadsheet_are_told_their_date(form, kind):
         hint = f"; it looks like Excel's number of the day {days.get(row)}: format the column as"
         assert (hint in wrong[row]) == (row in days)
         assert ("Excel" in wrong[row]) == (row in days)
+
+
+@pytest.mark.parametrize("form", ["iso", "%m/%d/%Y"])
+@pytest.mark.parametrize("cells", [
+    pa.array(["43466.5", "43466,75", "43466.0", "19999.9", "2019.5", "43466.", None]),
+    pa.array([43466.5, 43466.75, 43466.0, 19999.9, 2019.5, float("nan"), None]),
+    pa.array([Decimal("43466.5"), Decimal("43466.75"), Decimal(43466), Decimal("19999.9"), None]),
+])  # fmt: skip
+def test_numbers_of_days_with_a_time_of_day_are_told_their_date(form, cells):
+    _, _, wrong = read_dates(cells, form=form)
+    assert len(wrong) >= 5
+    for row, said in wrong.items():
+        hint = "; it looks like Excel's number of the day 2019-01-01: format the column as dates"
+        assert (hint in said) == ("Excel" in said) == (row < 3)
 
 
 @settings(max_examples=200)

@@ -193,9 +193,14 @@ def test_a_feature_may_be_called_wave():
 
 
 def test_grids_and_simulations_name_what_there_is(tmp_path):
-    result = CliRunner().invoke(app, ["grid", "--units", "50", "--kind", "explicit"])
-    assert "--kind must be uniform, online, minimax" in result.stderr
-    assert "shares" not in result.stderr
+    kinds = "'uniform', 'online', 'minimax', 'sparse', 'geometric'"
+    for kind in ("explicit", "nonsense"):
+        result = CliRunner().invoke(app, ["grid", "--units", "50", "--kind", kind])
+        assert f"--kind must be one of {kinds}; received '{kind}'." in " ".join(
+            result.stderr.split()
+        )
+        assert "shares" not in result.stderr
+        assert ("grids.explicit(" in result.stderr) is (kind == "explicit")
     spec = tmp_path / "sim.toml"
     text = (
         'horizons = [60]\ntrials = 1\n[environments.e]\nkind = "Sphere"\ndim = 2\nactions = 2\n'
@@ -311,7 +316,10 @@ def test_a_few_held_rows_are_shown_and_all_are_counted():
         assert "ghost-4" in shown
         assert "ghost-5" not in shown
         assert "9" in shown[shown.index("by reason") :]
-    assert len(said("record", "spring", "o.csv", code=1)["held"]) == 10
+    tried = said("validate", "spec.toml", "units.csv", "o.csv", code=1)["outcomes"]
+    recorded = said("record", "spring", "o.csv", code=1)
+    assert len(recorded["held"]) == 10
+    assert (tried["held"], tried["reasons"]) == (recorded["held"], recorded["reasons"])
 
 
 def test_one_wave_is_not_several():

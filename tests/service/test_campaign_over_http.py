@@ -89,6 +89,29 @@ def test_a_spec_as_toml(service):
     assert "seed = x" in refused.json()["detail"]
 
 
+def test_held_rows_have_one_shape_whatever_the_id_is_called(service):
+    for number, columns in enumerate((["customer"], ["customer", "week"])):
+        spec = {**SPEC, "unit": columns, "name": f"held-{number}"}
+        [units, outcomes] = (
+            [{**dict.fromkeys(columns, row["unit"]), key: row[key]} for row in rows]
+            for rows, key in ((UNITS, "age"), (OUTCOMES, "visit"))
+        )
+        outcomes[1] |= dict.fromkeys(columns, "ghost")
+        trial = {"spec": spec, "units": units, "outcomes": outcomes}
+        tried = service.post("/v1/campaigns/validate", trial).json()["outcomes"]
+        service.post("/v1/campaigns", {"spec": spec})
+        at = f"/v1/campaigns/{spec['name']}"
+        service.post(f"{at}/assignments", {"units": units})
+        dry = service.post(f"{at}/outcomes", {"outcomes": outcomes, "dry_run": True}).json()
+        unit, why = "|".join(["ghost"] * len(columns)), "no such unit in this campaign"
+        shown = {"line": 2, "unit": unit, "verdict": "quarantined", "reason": why}
+        assert (dry["accepted"], dry["held"]) == (3, [shown])
+        assert tried == dry
+    described = service.get("/v1/openapi.json").json()["components"]["schemas"]
+    answered = described["ValidateAnswer"]["properties"]["outcomes"]["anyOf"]
+    assert {"$ref": "#/components/schemas/OutcomesAnswer"} in answered
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
 def test_files_of_units_and_outcomes(service, kind):
     service.campaign()

@@ -124,7 +124,11 @@ def test_advice_about_spelled_numbers_is_for_calls(service, column, cell, named)
     at = f"/v1/campaigns/{spec['name']}"
     service.post(f"{at}/assignments", {"units": UNITS})
     rows = [{"unit": unit, "visit": "1", "calls": "1", column: cell} for unit in "abcd"]
-    [said] = service.post(f"{at}/outcomes", {"outcomes": rows}).json()["advice"]
+    answer = service.post(f"{at}/outcomes", {"outcomes": rows}).json()
+    [said] = answer["advice"]
+    [[example]] = answer["formats"].values()
+    assert list(answer["formats"]) == [column]
+    assert example in named
     assert (
         said == f"{column} can be read after an amendment with {named} and a reason; then "
         "record it again."

@@ -30,6 +30,7 @@ from seqbatch.display import Table
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
+from seqbatch.grids.rule import KINDS
 from seqbatch.policies import registry
 
 app = typer.Typer(
@@ -42,6 +43,8 @@ Jobs = Annotated[int, typer.Option(min=1, help="How many processes to use.")]
 OnEngine = Annotated[
     str, typer.Option(help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
 ]
+#: Kinds of grids that are computed: the ends of an explicit one are given.
+COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
 app.add_typer(campaign_warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 
@@ -111,18 +114,23 @@ def grid(
     Example: seqbatch grid --units 50000 --dim 10 --batches 3
     """
     with kindly():
-        if kind == "explicit":
-            raise InvalidArgumentError(
-                "kind", "uniform, online, minimax, sparse or geometric", repr(kind),
-                "The ends of an explicit grid are given, and there is nothing to compute: in "
-                "Python, grids.explicit([1000, 3000]).",
-            )  # fmt: skip
+        _require_computed(kind)
         number: int | str | None = int(batches) if batches and batches.isdigit() else batches
         if number is None and kind != "online":
             number = 3
         made = GridRule(kind=kind, batches=number, scale=scale).grid(units, dim)
         [table] = made.tables()
         show(replace(table, title=f"{kind} grid: {table.title}"), as_json=as_json)
+
+
+def _require_computed(kind: str) -> None:
+    """Refuse kinds of grids that cannot be asked for here."""
+    if kind not in COMPUTED:
+        raise InvalidArgumentError(
+            "kind", f"one of {', '.join(map(repr, COMPUTED))}", repr(kind),
+            "The ends of an explicit grid are given, and there is nothing to compute: in "
+            "Python, grids.explicit([1000, 3000])." if kind == "explicit" else "",
+        )  # fmt: skip
 
 
 @app.command()

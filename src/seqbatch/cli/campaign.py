@@ -29,6 +29,7 @@ from seqbatch.policies import registry
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
     from seqbatch.campaign.deciding.balance import ChiSquare
+    from seqbatch.campaign.record.situation import Situation
 
 app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
 
@@ -283,42 +284,41 @@ def record(
         then = next_command(campaign, store)
     say_read_as(result.read_as)
     if as_json:
-        keys = ("line", "unit", "verdict", "reason")
-        held = [dict(zip(keys, row, strict=True)) for row in result.held]
-        why = [
-            {"verdict": verdict, "reason": reason, "rows": count}
-            for verdict, reason, count in result.reasons
-        ]
-        dump({**asdict(result), "held": held, "reasons": why, "next": then})
+        dump({**result.plain(), "next": then})
     else:
-        say(
-            f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
-            f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
-            f"{result.quarantined:,} quarantined."
-        )
-        if result.repeats and result.duplicate == result.rows:
-            say(
-                "Nothing is new: every row is on record already, "
-                f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
-            )
-        if result.corrected:
-            say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
-        if result.late:
-            end = (
-                "the next estimate will use them"
-                if now.condition == "open"
-                else "findings and the report use them, no later wave is assigned by them"
-            )
-            say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
-        if result.held:
-            show_held(result, "Held rows")
-        for each in result.advice:
-            say(each)
+        _show_recorded(result, now)
         if dry_run:
             say("A dry run: nothing was written.")
         say_next(then, instead=or_close(now))
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
+
+
+def _show_recorded(result: "Recorded", now: "Situation") -> None:
+    """Show what became of the rows of a file."""
+    say(
+        f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
+        f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
+        f"{result.quarantined:,} quarantined."
+    )
+    if result.repeats and result.duplicate == result.rows:
+        say(
+            "Nothing is new: every row is on record already, "
+            f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
+        )
+    if result.corrected:
+        say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
+    if result.late:
+        end = (
+            "the next estimate will use them"
+            if now.condition == "open"
+            else "findings and the report use them, no later wave is assigned by them"
+        )
+        say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
+    if result.held:
+        show_held(result, "Held rows")
+    for each in result.advice:
+        say(each)
 
 
 def show_held(result: "Recorded", title: str) -> None:

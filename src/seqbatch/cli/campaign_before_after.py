@@ -100,7 +100,6 @@ def _there(store: str) -> bool:
 
 def _plain(found: "Validated") -> dict[str, Any]:
     now = None if found.prepared is None else found.prepared.now
-    recorded = None if found.recorded is None else asdict(found.recorded)
     return {
         "sound": found.sound,
         "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
@@ -109,7 +108,7 @@ def _plain(found: "Validated") -> dict[str, Any]:
         "left_over": found.left_over,
         "warnings": found.warnings,
         "read_as": found.read_as,
-        "outcomes": recorded,
+        "outcomes": None if found.recorded is None else found.recorded.plain(),
         "problems": [plain_error(problem) for problem in found.problems],
         "unchecked": found.unchecked,
     }

@@ -93,6 +93,7 @@ class Recorded:
     event: int | None
     read_as: str = ""
     advice: tuple[str, ...] = ()
+    formats: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,22 +145,6 @@ class CampaignsAnswer(BaseModel):
     campaigns: list[CampaignAnswer]
 
 
-class ValidateAnswer(BaseModel):
-    """What create, assign and record would say."""
-
-    sound: bool
-    name: str | None = None
-    sizes: list[int] | None = None
-    policy: dict[str, Any] | None = None
-    exists: bool
-    units: int | None = None
-    left_over: int
-    warnings: list[str]
-    outcomes: dict[str, Any] | None = None
-    problems: list[str]
-    unchecked: list[str]
-
-
 class AssignmentsAnswer(BaseModel):
     """The actions of units.
 
@@ -177,7 +161,7 @@ class AssignmentsAnswer(BaseModel):
 
 
 class Held(BaseModel):
-    """A row of outcomes that was held."""
+    """A row of outcomes that was held; `unit` is the id, whatever the spec calls its column."""
 
     line: int
     unit: str
@@ -209,6 +193,23 @@ class OutcomesAnswer(BaseModel):
     event: int | None = Field(examples=[3])
     read_as: str
     advice: list[str]
+    formats: dict[str, list[str]] = Field(examples=[{}])
+
+
+class ValidateAnswer(BaseModel):
+    """What create, assign and record would say."""
+
+    sound: bool
+    name: str | None = None
+    sizes: list[int] | None = None
+    policy: dict[str, Any] | None = None
+    exists: bool
+    units: int | None = None
+    left_over: int
+    warnings: list[str]
+    outcomes: OutcomesAnswer | None = None
+    problems: list[str]
+    unchecked: list[str]
 
 
 class EventAnswer(BaseModel):

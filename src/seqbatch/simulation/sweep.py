@@ -234,7 +234,8 @@ def sweep(
         )
     _require_parts(environments, lines)
     for environment in environments.values():
-        # A grid that cannot be made is found here, and not after the trials before it.
+        # A grid that cannot be made is found here, and not after the trials before it. Each trial
+        # makes its own again: tasks travel with rules, since an online grid has megabytes.
         _cases(environment, tuple(lines.items()), horizons)
     if device is not None and method == "auto":
         method = "device"

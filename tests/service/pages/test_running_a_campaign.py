@@ -319,6 +319,16 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     assert facts(checked)["Accepted"] == "2"
 
 
+def test_of_metrics_the_page_change_is_not_said_to_know_a_format(visit, service):
+    fee = "how outcomes are spelled"
+    made = service.campaign(name="metrics", metrics=[{"column": fee}])
+    confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
+    rows = csv(unit=["u0", "u1"], visit=[1, 1], **{fee: ["2,50", "1,25"]})
+    checked = visit.get(uploaded(visit, OUTCOMES.format(made.name), rows)).text
+    assert f"{fee} can be read after" in checked
+    assert "on the page <em>Change</em>" not in checked
+
+
 def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages(visit, campaign):
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["1.234", "7"])

@@ -1,7 +1,7 @@
 """Outcomes that are numbers, spelled otherwise than the spec says: which amendment reads them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seqbatch.campaign.deciding.judging import Judged
@@ -30,19 +30,24 @@ class Misspelled:
             for row in rows[: FEW - len(said)]:
                 said.append(str(batch.column(column)[row].as_py()))
 
-    def advice(self, now: Situation, rows: int) -> Iterator[str]:
-        """Yield the commands that declare a format for what was held of a file of so many rows."""
-        metrics = [metric.column for metric in now.spec.metrics]
-        declared = _formats(now.spec)
+    def formats(self, spec: Spec, rows: int) -> dict[str, tuple[str, ...]]:
+        """Return the formats that accept what was held of a file of so many rows, by column."""
+        declared, found = _formats(spec), {}
         for column, cells in self._cells.items():
             common = _common(cells, declared[column])
             # A few cells of another spelling are slips: the declared format reads the others.
             if not common and self._held[column] > rows / 2:
                 common = _common(cells)
-            formats = [example for example in common if '"' not in example]
-            commands = [_command(now.name, column, each, column in metrics) for each in formats]
-            if commands:
-                yield f"{column} can be read after {' or '.join(commands)}; then record it again."
+            found[column] = tuple(example for example in common if '"' not in example)
+        return {column: examples for column, examples in found.items() if examples}
+
+
+def amendments(now: Situation, formats: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Yield the commands that declare one of these formats, for each column."""
+    metrics = [metric.column for metric in now.spec.metrics]
+    for column, examples in formats.items():
+        commands = [_command(now.name, column, each, column in metrics) for each in examples]
+        yield f"{column} can be read after {' or '.join(commands)}; then record it again."
 
 
 def unspelled_columns(spec: Spec) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Record outcomes: judge every row of a file, and keep all but the duplicates."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.steps.changed_ids import UnknownIds
 from seqbatch.campaign.steps.kept_rows import KeptRows
-from seqbatch.campaign.steps.misspelled import Misspelled, unspelled_columns, ways_out
+from seqbatch.campaign.steps.misspelled import Misspelled, amendments, unspelled_columns, ways_out
 from seqbatch.campaign.tables.ahead import ahead, over
 from seqbatch.campaign.tables.columns import holds_numbers
 from seqbatch.campaign.tables.naming import named
@@ -31,6 +31,9 @@ from seqbatch.errors import InvalidArgumentError, InvalidFileError
 NOTHING = "nothing was recorded"
 #: What assign writes for every unit, but for the probability of each action.
 ANSWERS = ("action", "wave", "score", "probability", "randomised")
+#: What is said of a held row, and of a reason: the same keys in every campaign, whatever the spec
+#: calls the column of ids, so that one reader, and one schema over HTTP, knows them all.
+HELD, REASON = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Recorded:
         How a CSV file was read, where that is not as most are.
     advice
         What to do about held rows, where that can be told.
+    formats
+        For columns with held numbers that another format would accept: these formats.
     """
 
     rows: int
@@ -74,6 +79,15 @@ class Recorded:
     event: int | None
     read_as: str = ""
     advice: tuple[str, ...] = ()
+    formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON, held rows and reasons by name."""
+        return {
+            **asdict(self),
+            "held": [dict(zip(HELD, row, strict=True)) for row in self.held],
+            "reasons": [dict(zip(REASON, row, strict=True)) for row in self.reasons],
+        }
 
 
 class Recording:
@@ -121,6 +135,7 @@ class Recording:
             raise InvalidFileError(source.name, [(0, "", "the file has no rows")], NOTHING)
         counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
         event = self._finish(row, counts, why)
+        formats = self._misspelled.formats(self._now.spec, row)
         return Recorded(
             rows=row,
             **counts,
@@ -131,12 +146,13 @@ class Recording:
             reasons=self._reasons(),
             event=event,
             read_as=source.read_as,
-            advice=self._advice(row),
+            advice=self._advice(row, formats),
+            formats=formats,
         )
 
-    def _advice(self, rows: int) -> tuple[str, ...]:
+    def _advice(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         changed = self._unknown.advice(self._change, rows)
-        return (*([changed] if changed else []), *self._misspelled.advice(self._now, rows))
+        return (*([changed] if changed else []), *amendments(self._now, formats))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""

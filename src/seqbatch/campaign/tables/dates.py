@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.design.date_format import ISO, TOKEN, cell_pattern, formats_for
 from seqbatch.campaign.tables.columns import (
+    ADVISED,
     every,
     is_text,
     refused,
@@ -22,9 +23,10 @@ from seqbatch.core.arrays import Bools
 FIRST, LAST = -354_285, 2_932_896
 #: What is wrong with other days.
 UNLIKELY = "must be a date between the years 1000 and 9999"
-#: The day that Excel numbers 0, and numbers of days that people meet: 1954 to 2064.
+#: The day that Excel numbers 0, and numbers of days that people meet: 1954 to 2064. What stands
+#: behind a point or a comma is the time of day.
 EXCEL = datetime.date(1899, 12, 30)
-EXCEL_DAY = re.compile(r"[2-5][0-9]{4}|60000")
+EXCEL_DAY = re.compile(r"([2-5][0-9]{4}|60000)(?:[.,][0-9]+)?")
 
 
 def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
@@ -49,6 +51,10 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
     wrong = every(column, f"must be dates, or text; received {kind}")
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        # Not read as whole numbers are: a float of 32 bits holds no eight digits, as days may have.
+        for row, cell in enumerate(column[:ADVISED].to_pylist()):
+            wrong[row] += _excel(str(cell))
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 
@@ -96,14 +102,15 @@ def _accepting(cell: str) -> str:
 def _excel(cell: str) -> str:
     """Say what to do about a cell that may be Excel's number of a day.
 
-    >>> _excel("43466")[:52]
+    >>> _excel("43466.75")[:52]
     "; it looks like Excel's number of the day 2019-01-01"
     >>> _excel("20190101")
     ''
     """
-    if not EXCEL_DAY.fullmatch(cell):
+    found = EXCEL_DAY.fullmatch(cell)
+    if found is None:
         return ""
-    day = EXCEL + datetime.timedelta(days=int(cell))
+    day = EXCEL + datetime.timedelta(days=int(found[1]))
     return (
         f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
         "save the file again"

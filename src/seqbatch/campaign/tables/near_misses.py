@@ -17,6 +17,9 @@ from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
 
 #: Texts that are named.
 NAMED = 5
+#: Texts of a column of strata that are compared with each other, the first ones: all of them are
+#: kept in memory, and a column with more of them holds ids rather than strata.
+COMPARED = 10_000
 
 
 def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[str, ...]:
@@ -100,7 +103,8 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
     found: dict[str, dict[str, None]] = {column: {} for column in strata}
     for table in tables if strata else ():
         for column, texts in found.items():
-            texts.update(dict.fromkeys(filter(None, pc.unique(table.column(column)).to_pylist())))
+            new = pc.unique(table.column(column)).to_pylist() if len(texts) < COMPARED else ()
+            texts.update(dict.fromkeys(filter(None, new)))
     said = {column: several_spellings(map(str, texts)) for column, texts in found.items()}
     return tuple(
         f"strata by {column}: {spelled}; spell them alike in the file"

@@ -60,7 +60,10 @@ async def check(
         problems = [(*at, for_people(reason)) for *at, reason in error.problems[:LISTED]]
         shown |= {"problems": problems, "total": len(error.problems)}
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    return page(request, "outcomes_checked.html", found=_in_words(found), **shown)
+    # Of metrics the page Change knows no format.
+    respelled = any(column in found.formats for column in now.spec.reward.columns)
+    shown |= {"found": _in_words(found), "respelled": respelled}
+    return page(request, "outcomes_checked.html", **shown)
 
 
 @router.post("/outcomes/{fingerprint}")

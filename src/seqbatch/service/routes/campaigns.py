@@ -15,7 +15,7 @@ from seqbatch.campaign.steps.creating import prepare
 from seqbatch.campaign.views.next_step import step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
-from seqbatch.service.answering import as_json, bounded, call_of, changed, plain, sent, stepped
+from seqbatch.service.answering import as_json, bounded, call_of, changed, sent, stepped
 from seqbatch.service.bodies import own_folder, read_json, table_of
 from seqbatch.service.describing import reads
 from seqbatch.service.models import (
@@ -32,7 +32,7 @@ from seqbatch.service.models import (
     ValidateBody,
 )
 from seqbatch.service.problems import problem_of, responses
-from seqbatch.service.words import in_calls
+from seqbatch.service.routes.units import recorded
 from seqbatch.storage import open_store
 from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
@@ -112,9 +112,6 @@ async def validate_spec(request: Request, token: Caller) -> Response:
 
 def _tried(found: Validated, label: str) -> dict[str, Any]:
     now = None if found.prepared is None else found.prepared.now
-    outcomes = plain(found.recorded)
-    if outcomes is not None:
-        outcomes["advice"] = [in_calls(each) for each in outcomes["advice"]]
     return {
         "sound": found.sound,
         "name": now and now.name,
@@ -124,7 +121,7 @@ def _tried(found: Validated, label: str) -> dict[str, Any]:
         "units": found.units,
         "left_over": found.left_over,
         "warnings": found.warnings,
-        "outcomes": outcomes,
+        "outcomes": None if found.recorded is None else recorded(found.recorded),
         "problems": [problem_of(problem, label).detail for problem in found.problems],
         "unchecked": found.unchecked,
     }

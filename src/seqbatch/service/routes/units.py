@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller
-from seqbatch.service.answering import as_json, call_of, changed, placed, plain, sent, stepped
+from seqbatch.service.answering import as_json, call_of, changed, placed, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
@@ -177,11 +177,4 @@ def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[
 
 def recorded(result: Recorded) -> dict[str, Any]:
     """Return what a call of record is answered with."""
-    held = ("line", "unit", "verdict", "reason")
-    why = ("verdict", "reason", "rows")
-    return {
-        **plain(result),
-        "held": [dict(zip(held, row, strict=True)) for row in result.held],
-        "reasons": [dict(zip(why, row, strict=True)) for row in result.reasons],
-        "advice": [in_calls(each) for each in result.advice],
-    }
+    return {**result.plain(), "advice": [in_calls(each) for each in result.advice]}
