@@ -38,7 +38,7 @@ from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import Maker, in_halves, sources
 from seqbatch.simulation.device.outcomes import added, outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
-from seqbatch.simulation.trajectory import Trajectory, problem_of
+from seqbatch.simulation.trajectory import Trajectory, problem_of, too_short
 
 #: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
 POLICIES = (
@@ -163,6 +163,9 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
         for start in range(0, len(waiting), together):
             _feed(waiting[start : start + together], units)
         index += 1
+        # A short block is an environment's last one.
+        if len(units) < source.size and (late := [run for run in waiting if not run.finished]):
+            raise too_short(late[0].problem, late[0].seen, late[0].seen)
 
 
 def _feed(runs: Sequence["_Run"], units: Units) -> None:
