@@ -3,6 +3,7 @@
 import atexit
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def ends_in_company(folder):
 
     atexit.register(wait)
     return pid_of_two(folder)
+
+
+def stops_in_company(folder):
+    """Work until told to stop, and wait then as :func:`ends_in_company` does."""
+
+    def stop(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit()
+
+    signal.signal(signal.SIGTERM, stop)
+    ends_in_company(folder)
+    (Path(folder) / f"{os.getpid()} at work").touch()
+    time.sleep(60)
 
 
 def slow_at_first(piece):

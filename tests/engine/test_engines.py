@@ -131,6 +131,16 @@ def test_processes_end_at_the_same_time(tmp_path):
     assert len(list(tmp_path.glob("* met"))) == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are not told to stop there")
+def test_processes_at_work_stop_at_the_same_time(tmp_path):
+    with open_engine("local", jobs=2) as engine:
+        handles = [engine.submit(pieces.stops_in_company, str(tmp_path)) for _ in range(2)]
+        while len(list(tmp_path.glob("* at work"))) < 2:
+            time.sleep(0.01)
+        engine.forget(handles)
+    assert len(list(tmp_path.glob("* met"))) == 2
+
+
 @pytest.mark.parametrize("name", ["dask", "ray"])
 def test_clusters_started_here_listen_on_loopback_alone(engines, name):
     list(as_completed(engines(name), pieces.square, range(4)))

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -130,7 +131,28 @@ def test_figure_3_on_a_device(tmp_path, monkeypatch):
     assert "reproduce fig3 --quick --trials 3 --device numpy" in files[5].read_text(
         encoding="utf-8"
     )
-    assert (tmp_path / "fig3" / "run-quick-numpy").is_dir()
+
+
+def test_a_folder_of_a_figure_holds_one_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure3_module, "POOL", 6_000)
+    monkeypatch.setattr(figure3_module, "HORIZONS", (4_000, 6_000))
+    monkeypatch.setattr(figure3_module, "QUICK_POOL", 5_000)
+    monkeypatch.setattr(figure3_module, "QUICK_HORIZONS", (4_000,))
+    monkeypatch.setenv("SEQBATCH_DATA", str(tmp_path / "nothing"))
+    long = Options(out=tmp_path, trials=2, device="numpy")
+    files = {file: file.read_bytes() for file in reproduce(EXPERIMENTS["fig3"], long)}
+    for other in ({"quick": True}, {"device": None}, {"device": "cpu"}):
+        with pytest.raises(InvalidArgumentError, match=r"fig3/run, which holds a different run"):
+            reproduce(EXPERIMENTS["fig3"], replace(long, **other))
+    assert all(file.read_bytes() == content for file, content in files.items())
+    reproduce(EXPERIMENTS["fig3"], replace(long, trials=3))
+    assert "3 trials" in (tmp_path / "fig3" / "claims.md").read_text(encoding="utf-8")
+
+
+def test_an_unknown_device_is_refused_before_grids_are_planned(tmp_path, monkeypatch):
+    monkeypatch.setattr(Figure2, "run", None)
+    with pytest.raises(InvalidArgumentError, match="device must be one of 'cuda', 'cpu', 'numpy'"):
+        reproduce(Figure2(), Options(out=tmp_path, device="gpu"))
 
 
 @pytest.mark.slow
@@ -152,6 +174,9 @@ def test_batches(tmp_path, monkeypatch):
     means = table.group_by("environment", "batches").agg(pl.col("regret", "bound").mean())
     worst = means.filter(pl.col("environment") == batches_module.ADVERSARY)
     assert (worst["regret"] >= 0.9 * worst["bound"]).all()
+    more = pl.read_parquet(reproduce(Batches(), Options(out=tmp_path, trials=5))[0])
+    assert more.filter(pl.col("trial") < 3).equals(table)
+    assert more["trial"].n_unique() == 5
 
 
 def test_claims_that_do_not_hold_are_said(tmp_path):

@@ -325,14 +325,28 @@ def test_runs_whose_batches_end_at_different_units_are_what_they_are_alone(monke
     scored, score = [], trials.greedy_actions
 
     def counted(x, rules):
-        scored.append(len(rules))
+        scored.append((len(rules), x.shape[1]))
         return score(x, rules)
 
     monkeypatch.setattr(trials, "greedy_actions", counted)
     for one, other in zip(simulate_together(runs, environment, **settings), alone, strict=True):
         alike(one, other)
-    # Each time all four begin a batch; the fourth batch of the last of them is scored alone.
-    assert scored == [4, 4, 4]
+    # All first batches, up to the last end, and all third ones. The second ones lie apart, and the
+    # fourth batch of the last run begins alone.
+    assert scored == [(4, 400), (4, 6_000 - 8)]
+
+
+def test_short_batches_are_scored_as_far_as_they_reach(monkeypatch):
+    grid, scored, score = grids.uniform(units=2_000, batches=50), [], trials.greedy_actions
+
+    def counted(x, rules):
+        scored.append(x.shape[1])
+        return score(x, rules)
+
+    monkeypatch.setattr(trials, "greedy_actions", counted)
+    runs = [(SBPE(first="uniform"), grid), (RBGL(first="uniform"), grid)]
+    simulate_together(runs, Gaussian(dim=3, actions=4), method="device", device="numpy")
+    assert scored == [40] * 49
 
 
 def test_a_pool_that_does_not_fit_is_read_on_the_host(monkeypatch):

@@ -63,20 +63,21 @@ class Processes(Engine):
     def forget(self, handles: Collection[Any]) -> None:
         """Begin none of these any more, and stop working on them."""
         self._waiting = deque(piece for piece in self._waiting if piece not in handles)
-        for worker in [each for each in self._workers if each.piece in handles]:
-            self._workers.remove(worker)
-            worker.end()
+        self._end([each for each in self._workers if each.piece in handles])
         for piece in handles:
             self._done.pop(piece, None)
 
     def close(self) -> None:
         """End all processes."""
+        self._end(list(self._workers))
+
+    def _end(self, workers: "list[_Worker]") -> None:
         # All are told before any is waited for: a large one takes its time to end.
-        for worker in self._workers:
+        for worker in workers:
             worker.dismiss()
-        for worker in self._workers:
+        for worker in workers:
+            self._workers.remove(worker)
             worker.end()
-        self._workers = []
 
     def _hand_out(self) -> None:
         """Give waiting pieces to idle processes, of which new ones are started up to the limit."""

@@ -56,7 +56,7 @@ class Batched:
     @property
     def name(self) -> str:
         """Its name in the run."""
-        return f"{self.setting}/{self.batches}"
+        return f"{self.setting}/{self.batches}/{self.trials}"
 
     def __call__(self) -> list[Row]:
         """Run the setting's own policy on the setting's own grid."""
@@ -109,7 +109,8 @@ class Batches:
         return run_tasks(
             tasks,
             out=options.out,
-            declaration=tasks,
+            # Without the number of trials: a run can be followed by one of more.
+            declaration=[(task.setting, task.batches) for task in tasks],
             jobs=options.jobs,
             engine=options.engine,
             report=options.report,

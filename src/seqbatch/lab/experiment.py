@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seqbatch.core import arguments
 from seqbatch.engine import Engine
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab.claims import Claim, claims_page
 from seqbatch.pictures import save
 from seqbatch.simulation import Progress
+from seqbatch.simulation.device import DEVICES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -74,17 +76,14 @@ class Experiment(Protocol):
 def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     """Run an experiment and write its table, picture and claims; return the files.
 
-    An interrupted run goes on where it stopped.
+    An interrupted run goes on where it stopped. A folder that holds another one, be it quick or of
+    another device, is refused.
     """
-    if options.device is not None and experiment.name not in ON_DEVICES:
-        raise InvalidArgumentError(
-            "device",
-            f"left out but for {' and '.join(ON_DEVICES)}",
-            f"{options.device!r} with {experiment.name}",
-        )
+    if options.device is not None:
+        _require_device(experiment, options.device)
     folder = options.out / experiment.name
-    # Apart, so that a quick look, a device's and the full run do not meet.
-    table = experiment.run(replace(options, out=folder / _run_folder(options)))
+    # One for all options: a quick look must not take the place of a long run's picture.
+    table = experiment.run(replace(options, out=folder / "run"))
     # Not before: a run that is refused leaves no folder behind.
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{experiment.name}.{ending}" for ending in ("parquet", "csv")]
@@ -101,9 +100,15 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     return [*files, page]
 
 
-def _run_folder(options: Options) -> str:
-    parts = ["run", *(["quick"] if options.quick else []), *filter(None, [options.device])]
-    return "-".join(parts)
+def _require_device(experiment: Experiment, device: str) -> None:
+    """Refuse a device that is not known, or is for others, before anything is planned or run."""
+    if experiment.name not in ON_DEVICES:
+        raise InvalidArgumentError(
+            "device",
+            f"left out but for {' and '.join(ON_DEVICES)}",
+            f"{device!r} with {experiment.name}",
+        )
+    arguments.choice("device", device, DEVICES)
 
 
 def _command(experiment: Experiment, options: Options) -> str:

@@ -16,7 +16,7 @@ from seqbatch.policies import Feedback, Policy
 from seqbatch.policies.choosing import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
 from seqbatch.simulation.device import DEVICES, simulate_trials
-from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
+from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of, too_short
 
 Method = Literal["auto", "direct", "collapsed", "device"]
 
@@ -158,12 +158,7 @@ def _direct(
         index += 1
         # A short block is an environment's last one.
         if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
-            raise InvalidArgumentError(
-                "environment",
-                f"long enough to fill a grid of {late[0].problem.units} units",
-                f"{late[0].seen} usable units among {late[0].read}",
-                "When logged data are replayed, only units whose logged action matches count.",
-            )
+            raise too_short(late[0].problem, late[0].seen, late[0].read)
     return [run.trajectory() for run in going]
 
 

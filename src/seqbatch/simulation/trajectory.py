@@ -105,6 +105,16 @@ def problem_of(environment: Environment, grid: Grid) -> Problem:
     )
 
 
+def too_short(problem: Problem, seen: int, read: int) -> InvalidArgumentError:
+    """Return the error of an environment whose units have ended before the grid has."""
+    return InvalidArgumentError(
+        "environment",
+        f"long enough to fill a grid of {problem.units} units",
+        f"{seen} usable units among {read}",
+        "When logged data are replayed, only units whose logged action matches count.",
+    )
+
+
 def diagnostics(state: Any, policy: Policy, theta: Floats | None) -> tuple[float, float]:
     """Return the estimation error and the design's smallest eigenvalue, as far as known."""
     error = eigenvalue = float("nan")

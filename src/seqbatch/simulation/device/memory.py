@@ -2,10 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from seqbatch.environments import BLOCK, Environment, Instance
-from seqbatch.environments.linear import LinearInstance
+import numpy as np
+
+from seqbatch.environments import BLOCK, Environment, FeaturePool, Instance
+from seqbatch.environments.linear import LinearEnvironment, LinearInstance
 from seqbatch.environments.pool import PoolInstance
 from seqbatch.errors import DeviceMemoryWarning
 from seqbatch.simulation.device.backend import Backend
@@ -42,18 +44,13 @@ def sources(
 
     Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
     """
-    first = instances[0]
-    if (
-        greedy
-        and isinstance(first, PoolInstance)
-        and (pool := _held(first, backend))
-        and pool.kernel
-    ):
+    pool = _pool(instances, backend)
+    if greedy and pool and pool.kernel:
         yield lambda part: PoolSource(part, pool, backend, KERNEL, shared=False), instances
         return
     slots = 1 if environment.layout == "block" else environment.actions
     unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
-    make, size = _maker(instances, environment, unit, backend)
+    make, size = _maker(instances, environment, pool, unit, backend)
     fitting = max(usable(backend) // (size * unit), 1)
     if fitting < len(instances):
         _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
@@ -92,27 +89,54 @@ def usable(backend: Backend) -> int:
 
 
 def _maker(
-    instances: Sequence[Instance], environment: Environment, unit: int, backend: Backend
+    instances: Sequence[Instance],
+    environment: Environment,
+    pool: DevicePool | None,
+    unit: int,
+    backend: Backend,
 ) -> tuple[Maker, int]:
     """Return what makes sources, and how many units their blocks have."""
+    if pool:
+        size = pool_block(usable(backend) // (unit * len(instances)))
+        return lambda part: PoolSource(part, pool, backend, size), size
+    if law := _law(instances):
+        return lambda part: LinearSource(part, backend), block_size(law.slots * law.dim)
+    return lambda part: HostSource(part, environment, backend), BLOCK
+
+
+def _pool(instances: Sequence[Instance], backend: Backend) -> DevicePool | None:
+    """Return the pool that all instances draw from, on the device, if it fits."""
+    if not _alike(instances, PoolInstance, FeaturePool):
+        return None
+    drawn = cast(Sequence[PoolInstance], instances)
+    pool = drawn[0].environment
+    # One's own environment may give each trial a parameter of its own over the same rows.
+    if not all(np.array_equal(one.theta, np.atleast_2d(pool.theta)) for one in drawn):
+        return None
+    needed = DevicePool.nbytes(pool)
+    if backend.memory() is None or needed <= usable(backend):
+        return device_pool(pool, backend)
+    _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
+    return None
+
+
+def _law(instances: Sequence[Instance]) -> LinearEnvironment | None:
+    """Return the law of all instances, if the device can draw from it."""
+    known = _alike(instances, LinearInstance, *LAWS)
+    return cast(LinearInstance, instances[0]).environment if known else None
+
+
+def _alike(instances: Sequence[Instance], kind: type, *environments: type) -> bool:
+    """Say whether all are of this kind and of one environment, which is of these kinds.
+
+    One's own environment may make an instance of another for each seed, and one's own subclass may
+    draw other units: they are made on the host.
+    """
     first = instances[0]
-    if isinstance(first, PoolInstance):
-        if pool := _held(first, backend):
-            size = pool_block(usable(backend) // (unit * len(instances)))
-            return lambda part: PoolSource(part, pool, backend, size), size
-        needed = DevicePool.nbytes(first.environment) / 2**30
-        _say(f"a pool of {needed:.2f} GiB", backend, "rows are drawn on the host")
-    elif isinstance(first, LinearInstance) and type(first.environment) in LAWS:
-        size = block_size(first.environment.slots * first.environment.dim)
-        return lambda part: LinearSource(part, backend), size
-    return lambda part: HostSource(part, environment.dim, backend), BLOCK
-
-
-def _held(instance: PoolInstance, backend: Backend) -> DevicePool | None:
-    """Return the instance's pool on the device, if it fits."""
-    needed = DevicePool.nbytes(instance.environment)
-    fits = backend.memory() is None or needed <= usable(backend)
-    return device_pool(instance.environment, backend) if fits else None
+    return type(getattr(first, "environment", None)) in environments and all(
+        type(one) is kind and cast(Any, one).environment == cast(Any, first).environment
+        for one in instances
+    )
 
 
 def pool_block(units: int) -> int:

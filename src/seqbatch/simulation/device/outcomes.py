@@ -46,17 +46,15 @@ def outcome(
 ) -> Outcome:
     """Assign units of a block and sum up what comes of it; fused into one kernel where possible.
 
-    `known` are the actions of the whole block, where they were found before.
+    `known` are these units' actions, where they were found before.
     """
     if units.fused is not None and units.fused.serves(rules):
         lost, gained, counts, evidence = units.fused(part, rules, learn=learn)
         return Outcome(lost, gained, counts, evidence)
-    x = units.contexts[:, part]
     if known is None:
-        actions = rules.actions(x, lambda: units.draws[:, part], problem)
-    else:
-        actions = known[:, part]
-    return summed(units, part, actions, problem, learn=learn)
+        x = units.contexts[:, part]
+        known = rules.actions(x, lambda: units.draws[:, part], problem)
+    return summed(units, part, known, problem, learn=learn)
 
 
 def summed(units: Units, part: slice, actions: Array, problem: Problem, *, learn: bool) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.core import Statistics, ridge_means
+from seqbatch.core import Statistics, arguments, ridge_means
 from seqbatch.core.arrays import Array
 from seqbatch.environments.pool import CountedRows, FeaturePool, PoolInstance
 from seqbatch.simulation.device import counters
@@ -44,7 +44,8 @@ class DevicePool:
         else:
             self.rows = backend.empty((len(rows), rows.dim))
             for part in chunks(len(rows)):
-                self.rows[part] = backend.array(rows.dense(np.arange(part.start, part.stop)))
+                dense = rows.dense(np.arange(part.start, part.stop))
+                self.rows[part] = backend.array(arguments.floats("rows", dense, ("n", rows.dim)))
         weights = backend.array(np.asarray(pool.theta, dtype=np.float64) * self.scale)
         self.means = backend.empty((len(rows),))
         for part in chunks(len(rows)):

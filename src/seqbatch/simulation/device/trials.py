@@ -38,7 +38,7 @@ from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.memory import Maker, in_halves, sources
 from seqbatch.simulation.device.outcomes import added, outcome, statistics
 from seqbatch.simulation.device.units import Source, Units
-from seqbatch.simulation.trajectory import Trajectory, problem_of
+from seqbatch.simulation.trajectory import Trajectory, problem_of, too_short
 
 #: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
 POLICIES = (
@@ -163,6 +163,9 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
         for start in range(0, len(waiting), together):
             _feed(waiting[start : start + together], units)
         index += 1
+        # A short block is an environment's last one.
+        if len(units) < source.size and (late := [run for run in waiting if not run.finished]):
+            raise too_short(late[0].problem, late[0].seen, late[0].seen)
 
 
 def _feed(runs: Sequence["_Run"], units: Units) -> None:
@@ -175,13 +178,20 @@ def _feed(runs: Sequence["_Run"], units: Units) -> None:
 
 
 def _score(runs: Sequence["_Run"], units: Units) -> None:
-    """Have greedy runs whose rules are new score the block's units together."""
-    shared = runs[0].problem.layout == "shared"
-    alike = [run for run in runs if shared and run.rules.greedy and run.ready is None]
-    if len(alike) > 1:
-        found = greedy_actions(units.contexts, [run.rules for run in alike])
-        for run, actions in zip(alike, found, strict=True):
-            run.ready = actions
+    """Have greedy runs whose rules are new score the units of their batches together."""
+    if runs[0].problem.layout != "shared":
+        return
+    alike = [run for run in runs if run.rules.greedy and run.ready is None]
+    parts = [run.ahead(units) for run in alike]
+    if len(parts) < 2:
+        return
+    low, high = min(part.start for part in parts), max(part.stop for part in parts)
+    # Where batches are apart, each run reads fewer contexts by itself.
+    if high - low > sum(part.stop - part.start for part in parts):
+        return
+    found = greedy_actions(units.contexts[:, low:high], [run.rules for run in alike])
+    for run, actions in zip(alike, found, strict=True):
+        run.ready, run.since = actions, low
 
 
 class _Run:
@@ -212,7 +222,8 @@ class _Run:
         self.error = np.full(len(thetas), np.nan)
         self.least: list[Future[Floats]] = []
         self.closed: list[tuple[Any, ...]] = []
-        self.ready: Array | None = None
+        # Units of the block at hand that were taken; actions that were found ahead, and from where.
+        self.used, self.ready, self.since = 0, cast(Array | None, None), 0
         self.open()
 
     @property
@@ -229,22 +240,25 @@ class _Run:
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
         self.counts: Array = 0
 
+    def ahead(self, units: Units) -> slice:
+        """Return the units of the block that come next in the open batch."""
+        wanted = self.problem.size(self.batch) - self.done
+        return slice(self.used, min(self.used + wanted, len(units)))
+
     def feed(self, units: Units) -> Iterator[int]:
         """Take the block's units; pause where a batch ends, and where the next one begins."""
-        used = 0
-        while used < len(units) and not self.finished:
-            wanted = self.problem.size(self.batch) - self.done
-            part = slice(used, min(used + wanted, len(units)))
+        while self.used < len(units) and not self.finished:
+            part = self.ahead(units)
             self.take(units, part)
-            used = part.stop
+            self.used = part.stop
             if self.done == self.problem.size(self.batch):
                 arrived = self.place.sending(self.sums())
                 yield self.batch
                 self.close(arrived())
                 # Rules that begin together are scored together; a kernel has nothing to share.
-                if units.fused is None and used < len(units) and not self.finished:
+                if units.fused is None and self.used < len(units) and not self.finished:
                     yield self.batch
-        self.ready = None
+        self.used, self.ready = 0, None
 
     def take(self, units: Units, part: slice) -> None:
         """Assign units of the open batch, and sum up their outcomes."""
@@ -252,7 +266,10 @@ class _Run:
             place = self.done + piece.start - part.start
             group = next((g for g, low, high in self.intervals if low <= place < high), None)
             learn = group is not None
-            found = outcome(units, piece, self.rules, self.problem, learn=learn, known=self.ready)
+            known = None
+            if self.ready is not None:
+                known = self.ready[:, piece.start - self.since : piece.stop - self.since]
+            found = outcome(units, piece, self.rules, self.problem, learn=learn, known=known)
             if group is not None and found.evidence is not None:
                 self.evidence.setdefault(group, []).append(found.evidence)
             self.regret, self.reward = self.regret + found.lost, self.reward + found.gained

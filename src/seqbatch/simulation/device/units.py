@@ -8,11 +8,13 @@ from typing import Protocol
 import numpy as np
 from numpy.random import SeedSequence
 
+from seqbatch.core import arguments
 from seqbatch.core.arrays import Array, Floats, Integers, namespace
 from seqbatch.environments import (
     BLOCK,
     Ball,
     CorrelatedGaussian,
+    Environment,
     Gaussian,
     Instance,
     Sphere,
@@ -126,29 +128,42 @@ class HostSource:
 
     size, shared = BLOCK, True
 
-    def __init__(self, instances: Sequence[Instance], dim: int, backend: Backend) -> None:
+    def __init__(
+        self, instances: Sequence[Instance], environment: Environment, backend: Backend
+    ) -> None:
         self.instances, self.backend = instances, backend
-        self.shape = np.eye(dim)[None]
+        self.shape = np.eye(environment.dim)[None]
+        rows = () if environment.layout == "block" else (environment.actions,)
+        self.shapes = {
+            "contexts": (*rows, environment.dim),
+            "means": (environment.actions,),
+            "noise": (),
+            "draws": (),
+        }
 
     def block(self, index: int) -> Units:
-        """Make a block of every trial."""
+        """Make a block of every trial, as long as the shortest."""
         blocks = [instance.block(index) for instance in self.instances]
-        if blocks[0].logged is not None or blocks[0].eligible is not None:
+        if any(block.logged is not None or block.eligible is not None for block in blocks):
             raise InvalidArgumentError(
                 "method",
                 "'auto' or 'direct' where logged data are replayed or units may not get every "
                 "action",
                 "'device'",
             )
+        size = min(map(len, blocks))
 
         def moved(name: str) -> Array:
-            return self.backend.array(np.stack([getattr(block, name) for block in blocks]))
+            # A device would compute with anything, and make no error of what is not a number.
+            shape = ("n", *self.shapes[name])
+            checked = [arguments.floats(name, getattr(block, name), shape) for block in blocks]
+            return self.backend.array(np.stack([values[:size] for values in checked]))
 
         def make() -> tuple[Array, Array, Array]:
             x = moved("contexts")
             return x[:, :, None, :] if x.ndim == 3 else x, moved("means"), moved("noise")
 
-        return Units(len(blocks[0]), make, lambda: moved("draws"))
+        return Units(size, make, lambda: moved("draws"))
 
 
 class LinearSource:
