@@ -76,13 +76,12 @@ class Experiment(Protocol):
 def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     """Run an experiment and write its table, picture and claims; return the files.
 
-    An interrupted run goes on where it stopped. A folder that holds another one, be it quick or of
-    another device, is refused.
+    An interrupted run goes on where it stopped. A quick look, and a device's run, has a folder of
+    its own.
     """
     if options.device is not None:
         _require_device(experiment, options.device)
-    folder = options.out / experiment.name
-    # One for all options: a quick look must not take the place of a long run's picture.
+    folder = options.out / _folder(experiment, options)
     table = experiment.run(replace(options, out=folder / "run"))
     # Not before: a run that is refused leaves no folder behind.
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +108,12 @@ def _require_device(experiment: Experiment, device: str) -> None:
             f"{device!r} with {experiment.name}",
         )
     arguments.choice("device", device, DEVICES)
+
+
+def _folder(experiment: Experiment, options: Options) -> str:
+    # Apart, so that a quick look does not take the place of a long run's picture.
+    quick = ["quick"] if options.quick else []
+    return "-".join([experiment.name, *quick, *filter(None, [options.device])])
 
 
 def _command(experiment: Experiment, options: Options) -> str:
