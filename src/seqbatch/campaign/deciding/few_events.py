@@ -39,7 +39,12 @@ class FewEvents:
 
 
 def few_events(
-    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+    evidence: Evidence,
+    actions: Sequence[Action],
+    order: Sequence[int],
+    place: int,
+    *,
+    enough: int = ENOUGH_EVENTS,
 ) -> FewEvents | None:
     """Return which of two compared actions has too few events, None where there are enough.
 
@@ -57,6 +62,8 @@ def few_events(
         Their numbers, in the order of the evidence.
     place
         Which of these is compared with the first.
+    enough
+        How many events are enough.
     """
     costs = [actions[number].cost for number in order]
     cheaper, dearer = sorted((0, place), key=lambda one: costs[one])
@@ -65,7 +72,7 @@ def few_events(
     gains = _expected(evidence, costs, dearer, cheaper, usual=evidence.lowest)
     losses = _expected(evidence, costs, cheaper, dearer, usual=evidence.highest)
     events, fewest = min((gains, dearer), (losses, cheaper))
-    if events + ROUNDING >= ENOUGH_EVENTS:
+    if events + ROUNDING >= enough:
         return None
     return FewEvents(actions[order[fewest]].name, int(events + ROUNDING))
 
