@@ -17,7 +17,8 @@ from seqbatch.campaign.design.spec import Action
 from seqbatch.core.arrays import Floats
 from seqbatch.inference.model import Evidence
 
-#: With fewer events at break-even, rules for stopping were seen to err several times too often.
+#: With fewer events at break-even, rules for stopping may err several times too often, and with
+#: more they find what harms later or never: docs/few-events.md.
 ENOUGH_EVENTS = 20
 #: The textbooks' condition for the normal interval of a proportion, for events and for the others.
 ENOUGH_FOR_A_MEAN = 10
