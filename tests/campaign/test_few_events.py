@@ -1,11 +1,16 @@
 """Looks at actions that cost something, while hardly an event has come."""
 
 import numpy as np
+import polars as pl
 import pytest
+from benchmarks.few_events_campaign import MIXED, Path, Setting, Waves, compare, guarded, stops
 
+from seqbatch.campaign import Campaign
 from seqbatch.campaign.deciding import stopping
 from seqbatch.campaign.deciding.few_events import few_events, few_events_of_one
 from seqbatch.campaign.design.spec import Action
+from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.views.stopping_checks import alike
 from seqbatch.inference import Rows
 from seqbatch.inference.summary import gathered
 from tests.campaign.test_findings import run
@@ -182,3 +187,49 @@ def test_events_of_one_action_are_outcomes_but_the_usual(mail, usual, events, co
     actions = [Action(name="none"), Action(name="mail", cost=cost)]
     found = few_events_of_one(sums, actions, (0, 1), 1)
     assert (found and found.events) == events
+
+
+def test_a_campaign_most_of_whose_units_get_what_looks_best_errs_without_the_guard():
+    """An action that pays for itself is not given any more once it looks like a loss."""
+    setting = Setting(rate=0.0025, events=1, waves=5, randomised=0.05)
+    random = np.random.default_rng(8)
+    ends = stops(setting, random, trials=400, rules=["pocock"], guards=[0, 20])
+    unguarded, kept = (ends[:, 0, :, 0] > 0).mean(axis=0)
+    assert unguarded > 0.1
+    assert kept < 0.05
+
+
+def test_the_guarded_rule_errs_as_often_as_declared():
+    """With 12 events a wave the second look is the first that counts."""
+    random = np.random.default_rng(9)
+    ends = stops(Setting(events=12), random, trials=800, rules=["pocock"], guards=[20])
+    assert 0.025 < (ends[..., 0] > 0).mean() < 0.075
+
+
+@pytest.mark.parametrize("randomised", [1.0, 0.3])
+def test_looks_at_counts_are_those_of_a_campaign(store, randomised):
+    """What the study of few events simulates is what happens."""
+    setting = Setting(
+        costs=(0.0, 0.03, 0.05), rate=0.06, events=8, growth=3, worth=MIXED, randomised=randomised
+    )
+    now = setting.situation("pocock")
+    campaign = Campaign.create(now.spec, store=store, who="ann")
+    random, waves, path = np.random.default_rng(3), Waves(setting), Path()
+    for wave, size in enumerate(setting.sizes):
+        units = pl.DataFrame({"customer": [f"{wave}-{number}" for number in range(size)]})
+        given = pl.from_arrow(campaign.assign(units).table)
+        counts = np.zeros(setting.chances.shape, dtype=np.int64)
+        actions = given["action"].str.tail(1).cast(int).to_numpy()
+        kinds = [random.choice(3, p=setting.chances[action]) for action in actions]
+        np.add.at(counts, (actions, kinds), 1)
+        waves.add(counts, setting.probabilities(waves.summaries))
+        now = situation(campaign.events())
+        path.look(now, guarded(now, waves.summaries, compare(now, waves.summaries), 20))
+        outcomes = pl.Series("sale", setting.values[kinds])
+        campaign.record(given.select("customer").with_columns(outcomes))
+        campaign.close()
+    looks = [look.plain() for look in path.looks]
+    assert len(looks) == 3
+    assert any("few" in row for look in looks for row in look["actions"])
+    assert any(row["boundary"] for look in looks for row in look["actions"])
+    assert alike(stored(campaign), looks)

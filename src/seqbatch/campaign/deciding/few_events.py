@@ -17,7 +17,8 @@ from seqbatch.campaign.design.spec import Action
 from seqbatch.core.arrays import Floats
 from seqbatch.inference.model import Evidence
 
-#: With fewer events at break-even, rules for stopping were seen to err several times too often.
+#: With fewer events at break-even, rules for stopping may err several times too often, and with
+#: more they find what harms later or never: docs/few-events.md.
 ENOUGH_EVENTS = 20
 #: The textbooks' condition for the normal interval of a proportion, for events and for the others.
 ENOUGH_FOR_A_MEAN = 10
@@ -39,7 +40,12 @@ class FewEvents:
 
 
 def few_events(
-    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+    evidence: Evidence,
+    actions: Sequence[Action],
+    order: Sequence[int],
+    place: int,
+    *,
+    enough: int = ENOUGH_EVENTS,
 ) -> FewEvents | None:
     """Return which of two compared actions has too few events, None where there are enough.
 
@@ -57,6 +63,8 @@ def few_events(
         Their numbers, in the order of the evidence.
     place
         Which of these is compared with the first.
+    enough
+        How many events are enough.
     """
     costs = [actions[number].cost for number in order]
     cheaper, dearer = sorted((0, place), key=lambda one: costs[one])
@@ -65,7 +73,7 @@ def few_events(
     gains = _expected(evidence, costs, dearer, cheaper, usual=evidence.lowest)
     losses = _expected(evidence, costs, cheaper, dearer, usual=evidence.highest)
     events, fewest = min((gains, dearer), (losses, cheaper))
-    if events + ROUNDING >= ENOUGH_EVENTS:
+    if events + ROUNDING >= enough:
         return None
     return FewEvents(actions[order[fewest]].name, int(events + ROUNDING))
 

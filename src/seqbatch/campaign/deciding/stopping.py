@@ -5,7 +5,7 @@ be better each is tested with boundaries at alpha / h, and whoever is shown leav
 others. Statistics are such that more is better, whatever the direction of the reward.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from math import inf, isfinite
@@ -151,50 +151,84 @@ def look(
 
 
 def _seen(data: Logged, summaries: Sequence[WaveSummary], events: Sequence[Event]) -> LookTaken:
-    before = looks_taken(events)
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
-    others = range(1, len(data.order))
-    asked = [_Asked.of(data, summaries, waves, place, before) for place in others]
-    return _judged(data.now, data.waves[-1], [one for one in asked if one is not None], before)
+    compared = [_compared(data, summaries, waves, place) for place in range(1, len(data.order))]
+    return judge(data.now, compared, looks_taken(events))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One action beside the control after a wave: what a rule is asked about.
+
+    Parameters
+    ----------
+    action
+        Its name.
+    pooled
+        Its lift over all waves.
+    information
+        The fraction of the information that is in after each wave that counts, by its number.
+    few
+        What there are too few events of to judge it, None where there are enough.
+    """
+
+    action: str
+    pooled: Interval
+    information: Mapping[int, float]
+    few: FewEvents | None
+
+
+def _compared(
+    data: Logged, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave], place: int
+) -> Compared:
+    contrast, now = Lift(place), data.now
+    segment = data.segment(contrast)
+    shares = shares_of(contrast, summaries, waves, segment)
+    return Compared(
+        action=now.actions[data.order[place]].name,
+        pooled=pool(summaries, contrast, shares, segment=segment),
+        information=dict(zip(data.waves, information(shares), strict=True)),
+        few=few_events(summaries[-1].evidence, now.actions, data.order, place),
+    )
+
+
+def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTaken]) -> LookTaken:
+    """Return what the declared rule says of the open wave.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands before the wave is closed.
+    compared
+        Every action but the control.
+    before
+        The looks that were taken at earlier waves.
+    """
+    asked = [_Asked.of(now.wave, one, before) for one in compared]
+    return _judged(now, [one for one in asked if one is not None], before)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """One action's part of a look: its statistic, and the information at all looks."""
+    """One action's part of a look: its statistic, and the information at the looks so far."""
 
     action: str
     few: FewEvents | None
     pooled: Interval
     times: tuple[float, ...]
-    to_come: tuple[float, ...]
 
     @classmethod
-    def of(
-        cls,
-        data: Logged,
-        summaries: Sequence[WaveSummary],
-        waves: Sequence[PlannedWave],
-        place: int,
-        before: Sequence[LookTaken],
-    ) -> "_Asked | None":
-        contrast = Lift(place)
-        segment = data.segment(contrast)
-        shares = shares_of(contrast, summaries, waves, segment)
-        pooled = pool(summaries, contrast, shares, segment=segment)
-        if not pooled.known or not pooled.error:
+    def of(cls, wave: int, compared: Compared, before: Sequence[LookTaken]) -> "_Asked | None":
+        if not compared.pooled.known or not compared.pooled.error:
             return None
-        at = dict(zip(data.waves, information(shares), strict=True))
-        now = data.now
-        name = now.actions[data.order[place]].name
+        name, at = compared.action, compared.information
         judged = [one.wave for one in before if one.judged(name)]
-        looked = sorted({at[wave] for wave in judged if wave in at} - {0.0})
+        looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
         # A wave that adds no information, as one that was planned by nobody, is no look.
-        if at[data.waves[-1]] < (looked[-1] if looked else 0.0) + NOTHING:
+        if at[wave] < (looked[-1] if looked else 0.0) + NOTHING:
             return None
-        times = (*looked, at[data.waves[-1]])
-        few = few_events(summaries[-1].evidence, now.actions, data.order, place)
-        return cls(name, few, pooled, times, _to_come(now, times[-1]))
+        return cls(name, compared.few, compared.pooled, (*looked, at[wave]))
 
     @property
     def statistic(self) -> float:
@@ -210,10 +244,8 @@ def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
     return tuple(spent + (1 - spent) * part / sum(parts) for part in accumulate(parts))
 
 
-def _judged(
-    now: Situation, wave: int, asked: Sequence[_Asked], before: Sequence[LookTaken]
-) -> LookTaken:
-    rule = now.spec.stopping
+def _judged(now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken]) -> LookTaken:
+    rule, wave = now.spec.stopping, now.wave
     shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
     others = len(now.actions) - 1
     tested: dict[str, int] = {}
@@ -241,7 +273,7 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
     rule, bound = now.spec.stopping, _bound(now, one, share)
     futility = None
     if rule.futility and one.few is None:
-        times, alpha = (*one.times, *one.to_come), rule.alpha / 2 / share
+        times, alpha = (*one.times, *_to_come(now, one.times[-1])), rule.alpha / 2 / share
         bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
         futility = _finite(bounds[len(one.times) - 1])
     around = repeated(one.pooled, bound, level=1 - rule.alpha)
