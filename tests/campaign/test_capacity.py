@@ -156,6 +156,11 @@ def test_strata_that_differ_by_case_or_spaces_are_warned_about(store):
     assert campaign.assign(plain).warnings == ()
 
 
+def test_strata_that_look_alike_are_written_out_and_others_are_not():
+    (said,) = misspelled_strata([pa.table({"centre": ["Köln", "KÖLN", "Ko\u0308ln"]})], ["centre"])
+    assert said.startswith(r'strata by centre: "Köln", "KÖLN", "Ko\u0308ln" differ only by case')
+
+
 def test_strata_of_ever_new_texts_are_compared_in_flat_memory():
     def pieces(count):
         yield pa.table({"centre": ["North", "north"]})
