@@ -95,6 +95,22 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
     assert result.limits["prices"]["call"] > 0
 
 
+@pytest.mark.parametrize(("limits", "said"), [
+    ({"capacity": {"call": 50}},
+     ["call: given less often than by the policy, to keep to its limit."]),
+    ({"capacity": {"mail": {"at_least": 150}}},
+     ["mail: given more often than by the policy, to reach its least number."]),
+    ({"budget": {"each_wave": 100}},
+     ["The budget is short: costly actions are given less often than by the policy."]),
+    ({"capacity": {"call": 290}, "budget": {"each_wave": 900}}, []),
+])  # fmt: skip
+def test_limits_that_change_what_is_drawn_at_random_are_said(store, limits, said):
+    actions = ["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 2.0}]
+    campaign = created(store, actions=actions, grid={"sizes": [300]}, **limits)
+    campaign.assign(units(300))
+    assert list(campaign.status().worth) == said
+
+
 def test_logged_probabilities_say_how_often_each_action_is_given(store):
     """Over many seeds a unit gets an action as often as its logged probability says."""
     campaign = created(
