@@ -368,6 +368,19 @@ def test_outcomes_missing_by_feature_are_modelled(store):
     assert any("depends on features and action alone" in what for what, _ in found.assumptions)
 
 
+def test_texts_that_are_no_levels_are_one_segment(store):
+    zips = {"zip": {"levels": ["u", "r"], "other": True, "missing": "level"}}
+    campaign = made(store, features={"categorical": zips}, report={"segments": ["zip"]})
+    texts = pl.Series("zip", ["u", "r", "u", "r", None, "U", "x", "y", "z"] * 10)
+    rows = people(90, 0).select("customer").with_columns(texts)
+    given = pl.from_arrow(campaign.assign(rows).table)
+    visits = pl.Series("visit", binary(given, np.random.default_rng(1)))
+    campaign.record(given.select("customer").with_columns(visits))
+    campaign.close()
+    found = campaign.findings()
+    assert {one.segment for one in found.segments} == {"u", "r", "missing", "other"}
+
+
 def test_segments_must_have_levels(store):
     with pytest.raises(InvalidSpecError, match=r"report.segments must be .*member.*received age"):
         made(store, report={"segments": ["age"]})
