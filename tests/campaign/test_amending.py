@@ -152,7 +152,11 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
 
 @pytest.mark.parametrize(
     ("cells", "advised"),
-    [(["12,50", "-3,25", "$7.00"], True), (["12,50", "$3.25", "$7.00"], False)],
+    [
+        (["12,50", "-3,25", "$7.00"], True),
+        (["12,50", "$3.25", "$7.00"], False),
+        (["12,50", "3,25", "($7.00)"], True),
+    ],
 )
 def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cells, advised):
     column = SMALL["reward"]["column"]
@@ -171,7 +175,7 @@ def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     held = campaign.record(pa.table({"id": ids, column: cells}))
     assert (held.accepted, held.quarantined) == (100, 200)
     assert held.advice == (
-        f"{column} can be read after seqbatch campaign amend {campaign.name} "
+        f"A part of {column} can be read after seqbatch campaign amend {campaign.name} "
         "--reward-format '($1,234.56)' --reason \"...\"; then record it again.",
     )
     campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")

@@ -95,6 +95,22 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
     assert result.limits["prices"]["call"] > 0
 
 
+@pytest.mark.parametrize(("limits", "said"), [
+    ({"capacity": {"call": 50}},
+     ["call: given less often than by the policy, to keep to its limit."]),
+    ({"capacity": {"mail": {"at_least": 150}}},
+     ["mail: given more often than by the policy, to reach its least number."]),
+    ({"budget": {"each_wave": 100}},
+     ["The budget is short: costly actions are given less often than by the policy."]),
+    ({"capacity": {"call": 290}, "budget": {"each_wave": 900}}, []),
+])  # fmt: skip
+def test_limits_that_change_what_is_drawn_at_random_are_said(store, limits, said):
+    actions = ["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 2.0}]
+    campaign = created(store, actions=actions, grid={"sizes": [300]}, **limits)
+    campaign.assign(units(300))
+    assert list(campaign.status().worth) == said
+
+
 def test_logged_probabilities_say_how_often_each_action_is_given(store):
     """Over many seeds a unit gets an action as often as its logged probability says."""
     campaign = created(
@@ -154,6 +170,11 @@ def test_strata_that_differ_by_case_or_spaces_are_warned_about(store):
     )
     plain = units(60, start=60).with_columns(centres.str.strip_chars().str.to_lowercase())
     assert campaign.assign(plain).warnings == ()
+
+
+def test_strata_that_look_alike_are_written_out_and_others_are_not():
+    (said,) = misspelled_strata([pa.table({"centre": ["Köln", "KÖLN", "Ko\u0308ln"]})], ["centre"])
+    assert said.startswith(r'strata by centre: "Köln", "KÖLN", "Ko\u0308ln" differ only by case')
 
 
 def test_strata_of_ever_new_texts_are_compared_in_flat_memory():

@@ -269,7 +269,8 @@ def test_retired_and_added_actions_are_judged_by_their_waves(store, tmp_path):
     assert [one.wave for one in lifts["call"].waves] == [1, 2, 3]
     assert found.rule.shares["mail"] == 0
     assert not found.run.over_actions["late"].known
-    assert "waves in which the same actions were given" in found.run.over_random.note
+    for gain in (found.run.over_random, found.run.over_best):
+        assert "Over the 1 wave in which the same actions were given" in gain.note
     assert any("mail was retired" in note for note in found.notes)
     assert any("late was added later" in note for note in found.notes)
     _, waves = exported(campaign, tmp_path)
@@ -366,6 +367,19 @@ def test_outcomes_missing_by_feature_are_modelled(store):
     found = campaign.findings()
     assert found.missing == "by features"
     assert any("depends on features and action alone" in what for what, _ in found.assumptions)
+
+
+def test_texts_that_are_no_levels_are_one_segment(store):
+    zips = {"zip": {"levels": ["u", "r"], "other": True, "missing": "level"}}
+    campaign = made(store, features={"categorical": zips}, report={"segments": ["zip"]})
+    texts = pl.Series("zip", ["u", "r", "u", "r", None, "U", "x", "y", "z"] * 10)
+    rows = people(90, 0).select("customer").with_columns(texts)
+    given = pl.from_arrow(campaign.assign(rows).table)
+    visits = pl.Series("visit", binary(given, np.random.default_rng(1)))
+    campaign.record(given.select("customer").with_columns(visits))
+    campaign.close()
+    found = campaign.findings()
+    assert {one.segment for one in found.segments} == {"u", "r", "missing", "other"}
 
 
 def test_segments_must_have_levels(store):

@@ -139,6 +139,18 @@ def test_ids_of_others_are_not_said_to_be_changed(store):
     assert campaign.record(few).advice == ()
 
 
+def test_some_ids_that_lost_the_spaces_of_their_units_are_said_to_be_changed(store):
+    campaign = created(store)
+    padded = [f"{row:06d} " if row < 15 else f" {row:06d}" if row < 30 else f"{row:06d}"
+              for row in range(300)]  # fmt: skip
+    table = outcomes(campaign.assign(units(300).with_columns(id=pl.Series(padded))).table)
+    result = campaign.record(table.with_columns(pl.col("id").str.strip_chars()))
+    assert (result.accepted, result.quarantined) == (270, 30)
+    [advice] = result.advice
+    assert advice.startswith("30 of 30 unknown ids match units when leading zeros, spaces")
+    assert "('000000' may be '000000 ')" in advice
+
+
 def test_a_list_with_changed_ids_is_warned_about(store):
     campaign = created(store)
     campaign.assign(units(100))

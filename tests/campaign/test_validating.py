@@ -142,7 +142,7 @@ def test_levels_missed_by_case_or_spaces_are_warned_about(scratch):
     (said,) = created(scratch, **spec).assign(frame).warnings
     assert said == (
         "zip has texts that differ from its levels only by case or spaces, and count as other: "
-        "'rural ', 'URBAN', '\\u039f\\u0394\\u038c\\u03a3'; spell them alike in the file, or "
+        "'rural ', 'URBAN', 'ΟΔΌΣ'; spell them alike in the file, or "
         "declare them as levels before the campaign is created"
     )
     assert validate({**SPEC, **spec, "name": "autumn"}, frame, scratch=scratch).warnings == (said,)

@@ -104,9 +104,11 @@ def test_validate_once_the_campaign_is_there():
     run("create", "spec.toml")
     run("assign", "spring", "units.csv", "--out", "a.csv")
     Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
-    Path("other.csv").write_text(Path("units.csv").read_text("utf-8"), encoding="utf-8")
+    units(150).write_csv("other.csv")
     shown = " ".join(run("validate", "spec.toml", "other.csv", "o.csv").stdout.split())
     assert "It exists already in campaigns.db: outcomes are judged against its units" in shown
+    assert "other.csv: 150 units can be assigned, as far as they have no action yet." in shown
+    assert "The first wave has no room" not in shown
     assert "1 would be accepted" in shown
     assert shown.endswith("Next: seqbatch campaign status spring")
     shown = run("record", "spring", "o.csv", "--dry-run").stdout

@@ -129,8 +129,10 @@ def _show(found: "Validated", units: str | None) -> None:
     for warning in found.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
     if found.units is not None:
-        say(f"{units}: {counted(found.units, 'unit')} can be assigned.")
-    if found.left_over:
+        can = f"{units}: {counted(found.units, 'unit')} can be assigned"
+        # They were tried out in a campaign of their own, which has no units yet.
+        say(f"{can}, as far as they have no action yet." if found.exists else f"{can}.")
+    if found.left_over and not found.exists:
         say(
             f"The first wave has no room for {found.left_over:,} of them: assign draws as many as "
             "fit with --draw."

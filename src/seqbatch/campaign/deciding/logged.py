@@ -19,6 +19,8 @@ from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.campaign.tables.assignments import Decided, widened
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.encoder import Encoder
+from seqbatch.campaign.tables.features.base import Feature
+from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.tables.features.date import DateFeature
 from seqbatch.campaign.tables.features.numeric import NumericFeature
 from seqbatch.campaign.tables.ids import id_columns
@@ -226,7 +228,9 @@ class Logged:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         met = self.levels.setdefault(segment, {})
-        names = [*map(_spelled, column.dictionary.to_pylist()), "missing"]
+        part = self.now.encoder().parts[segment]
+        values = [*column.dictionary.to_pylist(), None]
+        names = [_segment(part, value) for value in values]
         codes = np.array([met.setdefault(name, len(met)) for name in names], dtype=np.int64)
         places = column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
         numbers: Integers = codes[places]
@@ -263,8 +267,14 @@ class WaveRows:
         return self.logged.rows_of(self.wave)
 
 
-def _spelled(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def _segment(part: Feature, value: object) -> str:
+    """Return the segment of a value: a text that is no level counts as other, as to the model."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not value:
+        return "missing"
+    declared = not isinstance(part, LevelsFeature) or value in part.rules.levels
+    return str(value) if declared else OTHER
 
 
 def logged(

@@ -8,13 +8,16 @@ from collections import Counter
 
 import pyarrow as pa
 
+from seqbatch.campaign.design.spellings import told_apart
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
 
 #: Unknown ids that are looked at, and lengths of ids that are tried.
 LOOKED_AT, LENGTHS = 5_000, 8
+#: Fewer ids than these tell nothing, unless they are most of a file of outcomes.
+FEWEST = 20
 #: New ids of a list of units that are looked at, and how many of them have to match to be told.
-FEWEST, SAMPLE, TOLD = 20, 500, 0.01
+SAMPLE, TOLD = 500, 0.01
 
 
 class UnknownIds:
@@ -33,7 +36,7 @@ class UnknownIds:
     def advice(self, change: Change, rows: int) -> str:
         """Return what seems to have happened to the ids, "" where nothing tells or few are held."""
         ids = list(self._ids)
-        if not ids or self._rows <= rows / 2:
+        if not ids or (self._rows <= rows / 2 and len(ids) < FEWEST):
             return ""
         found = _meant(change, ids)
         if len(found) <= len(ids) / 2:
@@ -41,8 +44,8 @@ class UnknownIds:
         one, meant = next(iter(found.items()))
         return (
             f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
-            f"around them, case and a final .0 are ignored ({one!r} may be {meant!r}): the ids "
-            "were changed on the way."
+            f"around them, case and a final .0 are ignored ({told_apart(one)} may be "
+            f"{told_apart(meant)}): the ids were changed on the way."
         )
 
 
@@ -67,7 +70,7 @@ class NewIds:
         return (
             f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
             "assigned before, but for leading zeros, spaces around them, case or a final .0 "
-            f"({one!a} may be {meant!a}); each of them is taken for a new unit",
+            f"({told_apart(one)} may be {told_apart(meant)}); each of them is taken for a new unit",
         )
 
 
@@ -87,11 +90,13 @@ def forms(given: str, lengths: list[int]) -> list[str]:
     """Return what an id may have been before a program changed it.
 
     >>> forms(" 7.0", [3])
-    ['7', '007']
+    ['7', '007', '7  ', '  7']
     """
     bare = given.strip().removesuffix(".0")
     spelled = [bare, bare.lstrip("0"), bare.upper(), bare.lower()]
-    spelled += [bare.zfill(length) for length in lengths]
+    # The units themselves may have the spaces: those of a list that was exported at fixed width.
+    for fill in (str.zfill, str.ljust, str.rjust):
+        spelled += [fill(bare, length) for length in lengths]
     return [form for form in dict.fromkeys(spelled) if form and form != given]
 
 

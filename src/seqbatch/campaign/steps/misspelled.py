@@ -1,7 +1,7 @@
 """Outcomes that are numbers, spelled otherwise than the spec says: which amendment reads them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from seqbatch.campaign.deciding.judging import Judged
@@ -36,18 +36,40 @@ class Misspelled:
         for column, cells in self._cells.items():
             common = _common(cells, declared[column])
             # A few cells of another spelling are slips: the declared format reads the others.
-            if not common and self._held[column] > rows / 2:
-                common = _common(cells)
+            if self._held[column] > rows / 2:
+                common = max(common, _common(cells), key=lambda some: _read(some, cells))
             found[column] = tuple(example for example in common if '"' not in example)
         return {column: examples for column, examples in found.items() if examples}
 
+    def partly(self, formats: Mapping[str, tuple[str, ...]]) -> set[str]:
+        """Return the columns of which each of these formats leaves some cells held."""
+        found = set()
+        for column, examples in formats.items():
+            cells = self._cells[column]
+            if _read(examples, cells) < len(cells):
+                found.add(column)
+        return found
 
-def amendments(now: Situation, formats: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield the commands that declare one of these formats, for each column."""
+
+def amendments(
+    now: Situation, formats: Mapping[str, tuple[str, ...]], partly: Container[str]
+) -> Iterator[str]:
+    """Yield the commands that declare one of these formats, for each column.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    formats
+        The formats by column.
+    partly
+        The columns of which they accept some held cells only.
+    """
     metrics = [metric.column for metric in now.spec.metrics]
     for column, examples in formats.items():
         commands = [_command(now.name, column, each, column in metrics) for each in examples]
-        yield f"{column} can be read after {' or '.join(commands)}; then record it again."
+        what = f"A part of {column}" if column in partly else column
+        yield f"{what} can be read after {' or '.join(commands)}; then record it again."
 
 
 def unspelled_columns(spec: Spec) -> tuple[str, ...]:
@@ -83,12 +105,16 @@ def _common(cells: list[str], declared: str | None = None) -> list[str]:
     """
     accepting = formats_for if declared is None else NumberFormat.of(declared).wider_for
     examples = dict.fromkeys(example for cell in cells for example in accepting(cell))
-    counts = {
-        example: sum(NumberFormat.of(example).read(cell) is not None for cell in cells)
-        for example in examples
-    }
+    counts = {example: _read([example], cells) for example in examples}
     most = max(counts.values(), default=0)
     return [example for example, count in counts.items() if count == most]
+
+
+def _read(examples: Sequence[str], cells: list[str]) -> int:
+    """Return how many cells the best of some formats accepts."""
+    formats = map(NumberFormat.of, examples)
+    counts = [sum(one.read(cell) is not None for cell in cells) for one in formats]
+    return max(counts, default=0)
 
 
 def _command(name: str, column: str, example: str, metric: bool) -> str:

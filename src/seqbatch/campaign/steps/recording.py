@@ -152,7 +152,8 @@ class Recording:
 
     def _advice(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         changed = self._unknown.advice(self._change, rows)
-        return (*([changed] if changed else []), *amendments(self._now, formats))
+        partly = self._misspelled.partly(formats)
+        return (*([changed] if changed else []), *amendments(self._now, formats, partly))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.design.eligibility import Among, Both, Compare, Not, Rule
-from seqbatch.campaign.design.spellings import several_spellings
+from seqbatch.campaign.design.spellings import several_spellings, told_apart
 from seqbatch.campaign.tables.eligibility import Eligibility
 from seqbatch.campaign.tables.features.base import Feature
 from seqbatch.campaign.tables.features.categorical import OTHER, LevelsFeature
@@ -45,7 +45,7 @@ def misspelled_levels(
     }
     return _warnings(
         tables, levels, than="its levels", counted="count as other",
-        instead="declare them as levels before the campaign is created",
+        instead="declare them as levels",
     )  # fmt: skip
 
 
@@ -64,8 +64,9 @@ def _warnings(
                 texts.update(dict.fromkeys(more.to_pylist()) if len(texts) <= NAMED else {})
     return tuple(
         f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
-        f"{', '.join(ascii(text) for text in list(texts)[:NAMED])}"
-        f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or {instead}"
+        f"{', '.join(told_apart(text) for text in list(texts)[:NAMED])}"
+        f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or "
+        f"{instead} before the campaign is created"
         for column, texts in found.items()
         if texts
     )

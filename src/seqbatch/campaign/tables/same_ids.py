@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.design.spellings import told_apart
 from seqbatch.campaign.tables.plain_ids import plain_ids, repeated_prints
 from seqbatch.campaign.tables.reading import Problem
 from seqbatch.core.arrays import AnyArray
@@ -49,7 +50,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[str, 
         forms = plain_ids(chosen, columns).to_pylist()
         for each, plain in zip(chosen.to_pylist(), forms, strict=True):
             if first.setdefault(plain, each) != each:
-                pairs.append(f"{first[plain]!a} and {each!a}")
+                pairs.append(f"{told_apart(first[plain])} and {told_apart(each)}")
         start += len(ids)
         if len(pairs) >= NAMED:
             break

@@ -8,6 +8,7 @@ from seqbatch.campaign.deciding.few_events import FewEvents, few_events, few_eve
 from seqbatch.campaign.deciding.logged import Logged
 from seqbatch.campaign.deciding.pooling_plan import PlannedWave, shares_of
 from seqbatch.campaign.views.findings import Answer, RunAnswer, WaveAnswer
+from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
     Gain,
@@ -172,13 +173,9 @@ class Asking:
             if wave.active == last
         ]
         among = tuple(sorted(self.data.order.index(number) for number in last))
-        best = [self._gain(Gain(place), same) for place in among]
-        random = self._gain(GainOverRandom(among), same)
-        if len(same) < len(self.summaries):
-            note = (
-                f"Over the {len(same)} waves in which the same actions were given as in the last."
-            )
-            random = replace(random, note=f"{random.note} {note}".strip())
+        singles = [self._gain(Gain(place), same) for place in among]
+        best = self._over(gain_over_best(singles, level=self.level), same)
+        random = self._over(self._gain(GainOverRandom(among), same), same)
         value = pool_by_size(self.summaries, AsRun(), level=self.level)
         return RunAnswer(
             value=self.own(value, "mean outcome as run"),
@@ -187,11 +184,16 @@ class Asking:
                 name: self.own(gain, f"gain of the run over {name} for everybody")
                 for name, gain in zip(self.names, gains, strict=True)
             },
-            over_best=self.own(
-                gain_over_best(best, level=self.level),
-                "gain of the run over the best single action",
-            ),
+            over_best=self.own(best, "gain of the run over the best single action"),
         )
+
+    def _over(self, gain: Interval, same: Sequence[WaveSummary]) -> Interval:
+        """Return a gain that says over which waves it is, where it is not over all of them."""
+        if len(same) == len(self.summaries):
+            return gain
+        waves = counted(len(same), "wave")
+        note = f"Over the {waves} in which the same actions were given as in the last."
+        return replace(gain, note=f"{gain.note} {note}".strip())
 
     def _gain(self, contrast: Contrast, summaries: Sequence[WaveSummary]) -> Interval:
         """Return a gain of the whole run; of some of its waves it would be another run's."""

@@ -79,10 +79,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
     if limits is None:
         return []
     if limits["prices_in"] == "log":
-        short = [name for name, price in limits["prices"].items() if price > 0]
-        return [
-            f"{name}: given less often than by the policy, to keep to its limit." for name in short
-        ]
+        return _drawn(limits)
     unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
     how = ", by the policy's optimistic scores" if now.policy["kind"] in OPTIMISTIC else ""
     said = []
@@ -99,4 +96,17 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
             f"The budget is short: one more in it would be worth {limits['budget_price']:.3g}"
             f"{unit}{how}."
         )
+    return said
+
+
+def _drawn(limits: dict[str, Any]) -> list[str]:
+    """Say which limits changed the chances of actions that were drawn, not chosen by worth."""
+    said = []
+    for name, price in limits["prices"].items():
+        if price > 0:
+            said.append(f"{name}: given less often than by the policy, to keep to its limit.")
+        elif price < 0:
+            said.append(f"{name}: given more often than by the policy, to reach its least number.")
+    if limits["budget_price"]:
+        said.append("The budget is short: costly actions are given less often than by the policy.")
     return said

@@ -7,6 +7,15 @@ from math import floor, isfinite, log10
 from seqbatch.campaign.design.spec import Spec
 from seqbatch.inference import Interval
 
+#: What units are called in a sentence. Of any other word, such as "Kunden-Nr" or "company", nobody
+#: here knows the plural, or whether it is English at all.
+NOUNS = (
+    "account", "client", "customer", "device", "donor", "employee", "guest", "hospital",
+    "household", "lead", "member", "merchant", "order", "participant", "patient", "person",
+    "player", "pupil", "reader", "respondent", "school", "shop", "store", "student", "subject",
+    "subscriber", "teacher", "user", "viewer", "village", "visitor", "voter", "worker",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
@@ -150,9 +159,8 @@ def percent(share: float) -> str:
 def unit_word(columns: tuple[str, ...]) -> str:
     """Return what one unit is called, by the column of its id.
 
-    >>> [unit_word((column,)) for column in ("customer", "Customer_ID", "id")]
-    ['customer', 'customer', 'unit']
+    >>> [unit_word((column,)) for column in ("customer", "Customer_ID", "id", "Kunden-Nr")]
+    ['customer', 'customer', 'unit', 'unit']
     """
     word = re.sub(r"[\s_-]*(id|nr|no|number|key)$", "", columns[0].strip().lower())
-    known = len(columns) == 1 and len(word) > 2 and word.isalpha() and not word.endswith("s")
-    return word if known else "unit"
+    return word if len(columns) == 1 and word in NOUNS else "unit"
