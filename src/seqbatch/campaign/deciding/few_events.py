@@ -5,6 +5,9 @@ come, an action that pays for itself looks like a sure loss: its estimate is sho
 waves with hardly an event show hardly any spread. What counts are the events that there would be
 by now if the action just paid for itself, not those there are: an action that brings nothing where
 20 sales were needed is a loss. Actions that cost the same have no such trouble.
+
+The usual outcome is taken to be the lowest or the highest there is: sums do not tell of another.
+With sales and refunds it is neither, outcomes seem not to be rare, and nothing is held back.
 """
 
 from collections.abc import Sequence
