@@ -217,7 +217,7 @@ def examined(folder, name, content):
     return bool(words)
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_damaged_file_ends_in_an_answer_or_in_words(tmp_path_factory, examples):
     folder = tmp_path_factory.mktemp("damaged")
     refused = []
