@@ -7,7 +7,7 @@ from tests.campaign.fuzzing import Examiner, cases
 
 pytestmark = pytest.mark.slow
 
-#: `make torture` tries ten times as many.
+#: `make torture` tries a hundred times as many.
 CASES = 200
 
 

@@ -56,7 +56,7 @@ The tests (`make test`) do a part of this each time, on SQLite, and besides:
 | an older copy of the database in the place of the newest | `tests/campaign/test_sealing.py` |
 | odd and broken files: what the user sees | `tests/campaign/test_reading.py` |
 | bombs, extreme numbers, damaged stores | `tests/campaign/test_limits.py` |
-| 500 damaged files and specs | `tests/campaign/test_fuzzing.py` |
+| 200 damaged files and specs | `tests/campaign/test_fuzzing.py` |
 | the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
 
 *Lake*: the same of a [lake](lake.md); after the call was made again, no file is left that no event knows, and `verify` is clean.
