@@ -61,7 +61,7 @@ fuzz: .venv/ready
 
 # Waves on Spark, which needs Java; installs pyspark, 450 MB, into .venv.
 spark: .venv/spark
-	$(BIN)/python -m pytest tests/campaign/test_spark.py
+	$(BIN)/python -m pytest tests/campaign/warehouse/test_spark.py
 
 # Make some number wrong, one place at a time, and see that the tests notice; writes docs/mutants.md.
 mutants: .venv/ready

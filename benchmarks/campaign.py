@@ -86,19 +86,19 @@ def measure(url: str, folder: Path) -> dict[str, Any]:
     from sqlalchemy.engine import default
 
     from seqbatch.campaign import Campaign
-    from seqbatch.campaign.deciding import learning
+    from seqbatch.campaign.decide import learning
+    from seqbatch.campaign.features.encoder import Encoder
+    from seqbatch.campaign.files.reading import Source
     from seqbatch.campaign.record.outcomes import Ledger
-    from seqbatch.campaign.steps import answering
-    from seqbatch.campaign.tables.encoder import Encoder
-    from seqbatch.campaign.tables.reading import Source
+    from seqbatch.campaign.steps import assign
     from seqbatch.storage import open_store
     from seqbatch.storage.rows import View
 
     shares = Shares()
     shares.wrap(Source, "reading", "parsing")
     shares.wrap(Encoder, "prepared", "parsing")
-    shares.wrap(answering, "draws", "drawing")
-    shares.wrap(answering, "decide", "scoring")
+    shares.wrap(assign, "draws", "drawing")
+    shares.wrap(assign, "decide", "scoring")
     shares.wrap(learning, "_learned", "scoring")
     for name in (
         "numbers",

@@ -11,8 +11,7 @@ import numpy as np
 
 from seqbatch.core.arrays import Floats
 from seqbatch.inference import Lift, pool, summarise
-from seqbatch.lab.coverage_campaigns import Cell, simulate_campaign
-from seqbatch.lab.coverage_worlds import ACTIONS, WORLDS
+from seqbatch.lab.coverage_worlds import ACTIONS, WORLDS, Cell, simulate_campaign
 
 
 def campaign(cell: Cell, seed: list[int]) -> Floats:

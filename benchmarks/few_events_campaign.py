@@ -2,7 +2,7 @@
 
 Units have no features, so that all units with one action and one outcome are alike: a wave is how
 many there are of each kind. Scores, pooled lifts, boundaries, guards and verdicts are those of real
-campaigns; `tests/campaign/test_few_events.py` compares them.
+campaigns; `tests/campaign/decide/test_few_events.py` compares them.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,15 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
-from seqbatch.campaign.deciding.few_events import few_events
-from seqbatch.campaign.deciding.kept_sums import looked_at
-from seqbatch.campaign.deciding.pooling_plan import information, planned
-from seqbatch.campaign.deciding.stopping import HARM, SUCCESS, Compared, LookTaken, judge
+from seqbatch.campaign.decide.analysis import few_events, information, planned
+from seqbatch.campaign.decide.stopping import HARM, SUCCESS, Compared, LookTaken, judge, looked_at
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.steps.creating import prepare
+from seqbatch.campaign.steps.create import prepare
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.inference import Rows, WaveSummary, pool
-from seqbatch.inference.model import Evidence, Model
-from seqbatch.inference.moments import Moments
-from seqbatch.inference.returned import ReturnedByAction
-from seqbatch.inference.scores import score
-from seqbatch.inference.tally import Columns, Tally
+from seqbatch.inference.model import Evidence, Model, ReturnedByAction, score
+from seqbatch.inference.rows import Columns, Moments, Tally
 
 ALPHA = 0.05
 RULES = ("pocock", "obrien-fleming")

@@ -36,7 +36,7 @@ from seqbatch.policies import (
     ThompsonSampling,
 )
 from seqbatch.simulation import Line
-from seqbatch.simulation.device import memory, pools, simulate_trials
+from seqbatch.simulation.device import simulate_trials, units
 from seqbatch.simulation.sweep import SHARING, DeviceTrials, Trial
 
 DEVICE = os.environ.get("SEQBATCH_DEVICE", "cuda")
@@ -113,9 +113,9 @@ def repeats() -> dict[str, bool]:
 
     rows, law = pool(), StudentT(dim=10, actions=10)
     first = regret(rows)
-    most, memory.MOST = memory.MOST, 2**13
+    most, units.MOST_TRIALS = units.MOST_TRIALS, 2**13
     smaller = regret(rows)
-    memory.MOST = most
+    units.MOST_TRIALS = most
     return {
         "a law, twice": bool(np.array_equal(regret(law), regret(law))),
         "a pool, twice": bool(np.array_equal(first, regret(rows))),
@@ -127,7 +127,7 @@ def twins() -> dict[str, float]:
     """Compare the fused kernel of a pool with the array operations that do the same."""
 
     def played() -> list[Any]:
-        pools.device_pool.cache_clear()
+        units.device_pool.cache_clear()
         grid = grids.explicit([2_000, 20_000, 100_000])
         policies: list[Policy] = [BPE(), RBGL(), LBGL(scale=0.002), FixedAction(action=1)]
         runs: list[tuple[Policy, grids.Grid]] = [(policy, grid) for policy in policies]
@@ -136,11 +136,11 @@ def twins() -> dict[str, float]:
         return [run for trial in made for run in trial]
 
     rows = pool()
-    one, kernel = played(), pools.pool_kernel
-    pools.pool_kernel = lambda *_: None
+    one, kernel = played(), units.pool_kernel
+    units.pool_kernel = lambda *_: None
     other = played()
-    pools.pool_kernel = kernel
-    pools.device_pool.cache_clear()
+    units.pool_kernel = kernel
+    units.device_pool.cache_clear()
     pairs = list(zip(one, other, strict=True))
     return {
         "actions that differ, of 1.6 million": float(
@@ -190,8 +190,8 @@ def agreement() -> dict[str, Any]:
     """Compare the device's mean regret with the processor's, on trials of other seeds."""
     step = 250 if not SMALL else DEVICE_TRIALS
     tasks: dict[str, dict[str, list[Any]]] = {}
-    for name, world, label, line, units in cells():
-        shared = (name, world, ((label, line),), (units,))
+    for name, world, label, line, horizon in cells():
+        shared = (name, world, ((label, line),), (horizon,))
         tasks[name] = {
             "device": [
                 DeviceTrials(*shared, range(start, start + step), 1, DEVICE, True)

@@ -11,8 +11,7 @@ import numpy as np
 
 from benchmarks.progress import say
 from seqbatch.planning import plan
-from seqbatch.planning.limits import Sizes
-from seqbatch.planning.request import Request
+from seqbatch.planning.request import Request, Sizes
 
 BATCHES = 40
 SETTINGS: tuple[dict[str, Any], ...] = (

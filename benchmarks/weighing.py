@@ -13,10 +13,9 @@ import numpy as np
 from benchmarks.progress import say
 from seqbatch.core.arrays import Floats
 from seqbatch.planning import plan
-from seqbatch.planning.best_grids import tuned, weighing
 from seqbatch.planning.costs import FACTORS
-from seqbatch.planning.limits import Sizes
-from seqbatch.planning.request import Request
+from seqbatch.planning.grids import tuned, weighing
+from seqbatch.planning.request import Request, Sizes
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"units": 20_000, "actions": 3, "features": 4, "effect": 0.1, "batches": 4},

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from seqbatch.atomic import atomically
+from seqbatch.output_files import atomically
 
 
 def test_the_new_file_takes_the_place_of_the_old_one(tmp_path):

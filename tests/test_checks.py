@@ -10,7 +10,7 @@ from seqbatch.checks import PolicyCheckError
 from seqbatch.checks import policies as rules
 from seqbatch.policies import RBGL, SBUCB, Decision
 from seqbatch.policies.base import BasePolicy, Ranking
-from seqbatch.policies.choosing import pick
+from seqbatch.policies.choice import pick
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 OWN = list(checks.own_policies())

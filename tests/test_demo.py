@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from seqbatch.campaign.design.toml import parse_spec
+from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.cli.app import app
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo.py"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seqbatch.atomic import atomically
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.targets import require_target
+from seqbatch.output_files import atomically, require_target
 
 
 def refused(path, match, **options):

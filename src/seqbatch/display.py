@@ -141,6 +141,25 @@ def alike(values: Sequence[float | None], digits: int = 5) -> list[str]:
     return ["" if value is None else f"{value:,.{decimals}f}" for value in values]
 
 
+def percent(share: float) -> str:
+    """Return a share in percent, with as many digits as it has.
+
+    >>> percent(0.95), percent(0.999), percent(0.975)
+    ('95%', '99.9%', '97.5%')
+    """
+    return f"{100 * share:.4g}%"
+
+
+def percent_cut(share: float) -> str:
+    """Return a share in percent, cut rather than rounded: 94.96% is not 95%.
+
+    >>> percent_cut(0.95), percent_cut(0.9496), percent_cut(0.9999), percent_cut(-0.2)
+    ('95%', '94.9%', '99.9%', '0%')
+    """
+    tenths = floor(round(max(share, 0.0) * 1000, 6))
+    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
+
+
 def counted(count: int, what: str) -> str:
     """Return a count with its noun.
 

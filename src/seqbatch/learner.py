@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.archive import comes_back, flatten, unflatten
-from seqbatch.atomic import atomically
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.display import Table, counted, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
+from seqbatch.output_files import atomically
 from seqbatch.policies import Decision, Feedback, Policy, registry
-from seqbatch.policies.choosing import require_eligible
+from seqbatch.policies.choice import require_eligible
 
 if TYPE_CHECKING:
     from seqbatch.allocation import Limits

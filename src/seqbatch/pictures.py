@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.atomic import atomically
+from seqbatch.output_files import atomically
 
 if TYPE_CHECKING:
     import altair as alt

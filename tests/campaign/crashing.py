@@ -83,7 +83,7 @@ def _arm(point, view):
     """Make the process die right before or right after one step of a call."""
     from sqlalchemy.engine import default
 
-    from seqbatch.campaign.tables.writing import Writer
+    from seqbatch.campaign.files.writing import Writer
     from seqbatch.storage.lake.files import Files
 
     step, when = point

@@ -286,7 +286,7 @@ def _peak():
 
 def _tried(call, path, campaign):
     from seqbatch.campaign import Campaign
-    from seqbatch.campaign.design.template import starting_spec
+    from seqbatch.campaign.spec.template import starting_spec
     from seqbatch.errors import SeqbatchError
 
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.tables.assignments import Decided
+from seqbatch.campaign.record.decisions import Decided
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 

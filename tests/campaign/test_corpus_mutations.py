@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign import Campaign, validate
-from seqbatch.campaign.design.template import Choices, first_spec, write_spec
-from seqbatch.campaign.tables.reading import source
+from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.spec.template import Choices, first_spec, write_spec
 from seqbatch.errors import SeqbatchError
 from seqbatch.storage import open_store
 from tests.campaign.test_corpus import CORPUS, MANIFEST, UNITS

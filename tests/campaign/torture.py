@@ -48,14 +48,14 @@ The tests (`make test`) do a part of this each time, on SQLite, and besides:
 | | tests |
 |---|---|
 | two processes assigning, recording and closing the same wave at once, 100 races on SQLite and 100 on PostgreSQL | `tests/campaign/test_races.py` |
-| the same outcome file twice, shuffled, overlapping: the state's hash unchanged | `tests/campaign/test_recording.py` |
-| a correction after close: as closed and as corrected, both reproducible | `tests/campaign/test_recording.py` |
-| one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/test_tampering.py`, `test_tampering_postgres.py` |
-| the newest event deleted, records without an event, a fold that does not fit | `tests/campaign/test_history.py` |
-| a file replaced or written to while it is read | `tests/campaign/test_swapped_files.py` |
-| an older copy of the database in the place of the newest | `tests/campaign/test_sealing.py` |
-| odd and broken files: what the user sees | `tests/campaign/test_reading.py` |
-| bombs, extreme numbers, damaged stores | `tests/campaign/test_limits.py` |
+| the same outcome file twice, shuffled, overlapping: the state's hash unchanged | `tests/campaign/steps/test_record.py` |
+| a correction after close: as closed and as corrected, both reproducible | `tests/campaign/steps/test_record.py` |
+| one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/views/test_verify.py`, `test_tampering_postgres.py` |
+| the newest event deleted, records without an event, a fold that does not fit | `tests/campaign/record/test_events.py` |
+| a file replaced or written to while it is read | `tests/campaign/files/test_swapped_files.py` |
+| an older copy of the database in the place of the newest | `tests/campaign/views/test_seal.py` |
+| odd and broken files: what the user sees | `tests/campaign/files/test_reading.py` |
+| bombs, extreme numbers, damaged stores | `tests/campaign/spec/test_size_limits.py` |
 | 200 damaged files and specs | `tests/campaign/test_fuzzing.py` |
 | the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from seqbatch.campaign.views.policy_words import PLAIN
+from seqbatch.campaign.views.status_text import PLAIN
 from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
 from seqbatch.policies import registry

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from seqbatch import cli, storage
 from seqbatch.cli.app import app
-from seqbatch.cli.campaign_views import app as commands
+from seqbatch.cli.views import app as commands
 from tests.campaign.instances import outcomes, units
 
 ROOT = Path(__file__).parents[2]

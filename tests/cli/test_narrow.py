@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.words import events_table
+from seqbatch.campaign.views.status_text import events_table
 from seqbatch.cli import console as consoles
 from seqbatch.cli.app import app
 from seqbatch.display import Table

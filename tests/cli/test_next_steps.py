@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
-from seqbatch.cli.next_step import command
+from seqbatch.cli.campaign import command
 from seqbatch.storage.rows import View
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC

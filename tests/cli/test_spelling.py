@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign, validate
-from seqbatch.campaign.design.template import starting_spec, write_spec
+from seqbatch.campaign.spec.template import starting_spec, write_spec
 from seqbatch.cli.app import app
 from seqbatch.storage import open_store
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqbatch.core import Statistics, fixed_point, marks
-from seqbatch.core.fixed_point import BITS, ExactSums, Scale, Vectors, power
+from seqbatch.core import Statistics, exact_sums
+from seqbatch.core.exact_sums import BITS, ExactSums, Scale, Vectors, power
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -62,12 +62,14 @@ def test_sums_are_those_of_fractions(seed, count):
             assert Fraction(made.products[0, i, j], 2 ** (powers[i] + powers[j])) == sum(terms)
 
 
-@pytest.mark.parametrize(("room", "piece"), [(marks.ROOM, fixed_point.PIECE), (1, 700), (60, 700)])
+@pytest.mark.parametrize(
+    ("room", "piece"), [(exact_sums.ROOM, exact_sums.PIECE), (1, 700), (60, 700)]
+)
 @settings(max_examples=15)
 @given(st.integers(0, 2**32), st.integers(0, 3000), st.integers(0, 3), st.integers(1, 5))
 def test_marked_columns_are_those_of_whole_vectors(room, piece, seed, count, numbers, cells):
     """Whether all rows of marks, some or none are taken together, and in any pieces."""
-    with patch.object(marks, "ROOM", room), patch.object(fixed_point, "PIECE", piece):
+    with patch.object(exact_sums, "ROOM", room), patch.object(exact_sums, "PIECE", piece):
         compare_with_whole_vectors(seed, count, numbers, cells)
 
 

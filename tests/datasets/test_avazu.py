@@ -15,13 +15,13 @@ from seqbatch.datasets import (
     SyntheticAvazu,
     avazu,
     avazu_chunks,
+    avazu_like,
     files,
-    synthetic_avazu,
 )
 from seqbatch.datasets.avazu import COLUMNS, FEATURES, NAMES
 from seqbatch.errors import InvalidArgumentError
 
-BLOCK = synthetic_avazu.BLOCK
+BLOCK = avazu_like.BLOCK
 
 
 def same(left, right):

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from sklearn.utils import murmurhash3_32
 
-from seqbatch.datasets import DeviceAvazu, SyntheticAvazu, device_avazu, fit_theta
-from seqbatch.datasets.device_avazu import hex_codes
-from seqbatch.datasets.hashed import HashedRows, hash_codes
-from seqbatch.datasets.murmur import murmur3
-from seqbatch.datasets.synthetic_avazu import texts
+from seqbatch.datasets import DeviceAvazu, SyntheticAvazu, avazu_like, fit_theta
+from seqbatch.datasets.avazu import HashedRows, hash_codes, murmur3
+from seqbatch.datasets.avazu_like import hex_codes, texts
 from seqbatch.environments import FeaturePool
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device.backend import backend
@@ -79,8 +77,8 @@ def test_rows_must_be_a_number_of_rows():
 
 
 def test_rows_do_not_depend_on_how_many_are_drawn_at_a_time(log, monkeypatch):
-    monkeypatch.setattr(device_avazu, "usable", lambda _: 512 * 7_777)
+    monkeypatch.setattr(avazu_like, "usable", lambda _: 512 * 7_777)
     pieces = DeviceAvazu(rows=ROWS, device="numpy")
-    assert device_avazu._together(backend("numpy")) == 7_777
+    assert avazu_like._together(backend("numpy")) == 7_777
     assert np.array_equal(pieces.dense(range(ROWS)), log.dense(range(ROWS)))
     assert np.array_equal(pieces.theta, log.theta)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.datasets import DamagedDatasetError, MissingDatasetError, labelled_table, tables
+from seqbatch.datasets import DamagedDatasetError, MissingDatasetError, labelled, labelled_table
 from seqbatch.errors import InvalidArgumentError
 
 TABLE = pl.DataFrame(
@@ -112,7 +112,7 @@ def test_a_type_without_meaning_is_refused(tmp_path):
 
 
 def test_an_identifier_is_not_a_feature(saved, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_LEVELS", 1)
+    monkeypatch.setattr(labelled, "MOST_LEVELS", 1)
     with pytest.raises(InvalidArgumentError, match="column 'town' must be text of at most 1 "):
         labelled_table(saved(TABLE), label="answer")
 

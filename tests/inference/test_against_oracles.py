@@ -19,9 +19,7 @@ from seqbatch.inference import (
     pool_by_size,
     summarise,
 )
-from seqbatch.inference.model import Model
-from seqbatch.inference.returned import ReturnedByAction, ReturnedByFeatures
-from seqbatch.inference.scores import score
+from seqbatch.inference.model import Model, ReturnedByAction, ReturnedByFeatures, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import campaign, literal
 from tests.oracles import inference as oracle

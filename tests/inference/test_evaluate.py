@@ -8,7 +8,7 @@ import pytest
 
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import Rows, evaluate
-from seqbatch.inference.exchange import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
+from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from tests.inference.campaigns import campaign, cut, literal, rows_of
 from tests.oracles import inference as oracle
 

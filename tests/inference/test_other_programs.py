@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
-from seqbatch.inference.model import Model
-from seqbatch.inference.returned import ReturnedByAction
-from seqbatch.inference.scores import score
+from seqbatch.inference.model import Model, ReturnedByAction, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target

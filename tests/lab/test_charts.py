@@ -11,8 +11,8 @@ from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
 from seqbatch.lab.charts import DASHES, _lighter, looks
-from seqbatch.lab.claims import Estimate, all_of, claims_page, ratio
 from seqbatch.lab.comparison import chart as compared
+from seqbatch.lab.experiment import Estimate, all_of, claims_page, ratio
 from seqbatch.pictures import OTHER, POLICIES
 from seqbatch.simulation import summarise
 from tests.charts import marked, spec

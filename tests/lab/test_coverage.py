@@ -4,11 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.inference import pooling, scores
+from seqbatch.inference import estimates, model
 from seqbatch.lab import Coverage, Options, coverage, reproduce
-from seqbatch.lab.coverage_campaigns import POLICIES, Cell, simulate_campaign
-from seqbatch.lab.coverage_measures import NAIVE, POOLED, measure_campaign
-from seqbatch.lab.coverage_worlds import WORLDS, panel
+from seqbatch.lab.coverage import NAIVE, POOLED, measure_campaign
+from seqbatch.lab.coverage_worlds import POLICIES, WORLDS, Cell, panel, simulate_campaign
 from tests.lab.test_lab import check_files
 
 FIRST = "pooled lifts cover at least 93.5%"
@@ -29,12 +28,12 @@ def test_the_quick_run_finds_nothing_wrong(tmp_path):
 
 @pytest.mark.slow
 def test_a_halved_standard_error_is_found(tmp_path, monkeypatch):
-    right = pooling.student
+    right = estimates.student
 
     def halved(about, estimate, variance, df, **options):
         return right(about, estimate, variance / 4, df, **options)
 
-    monkeypatch.setattr(pooling, "student", halved)
+    monkeypatch.setattr(estimates, "student", halved)
     found = verdicts(tmp_path)
     assert found[FIRST] is False
     assert found[SMALL] is False
@@ -42,14 +41,14 @@ def test_a_halved_standard_error_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_missing_inverse_probability_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "inverse_weights", lambda rows, returned: 1 / returned.of(rows))
+    monkeypatch.setattr(model, "inverse_weights", lambda rows, returned: 1 / returned.of(rows))
     assert verdicts(tmp_path)[FIRST] is False
 
 
 @pytest.mark.slow
 def test_wrong_weights_are_found(tmp_path, monkeypatch):
     """By size alone: any weights fixed in advance cover, these at more than twice the width."""
-    monkeypatch.setattr(pooling, "pooling_weight", lambda _, wave: wave.units)
+    monkeypatch.setattr(estimates, "pooling_weight", lambda _, wave: wave.units)
     assert verdicts(tmp_path)[WIDTH] is False
 
 

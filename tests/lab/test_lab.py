@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from seqbatch.datasets import Labelled
-from seqbatch.engine.here import Here
+from seqbatch.engine.local import Here
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab import EXPERIMENTS, Batches, Claim, Figure1, Figure2, Options, figure1, reproduce
 from seqbatch.lab import batches as batches_module

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import Contexts, Problem
 from seqbatch.policies.base import Feedback
-from seqbatch.policies.choosing import pick, uniformly
+from seqbatch.policies.choice import pick, uniformly
 
 
 def regret(policy, model, sizes, seed):

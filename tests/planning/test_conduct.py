@@ -9,7 +9,7 @@ import pytest
 from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.model import Model
-from seqbatch.planning.policy_candidates import candidates
+from seqbatch.planning.policies import candidates
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.policies import SBPE
 from tests.oracles.campaigning import regret

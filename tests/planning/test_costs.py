@@ -9,13 +9,11 @@ import pytest
 
 from seqbatch import theory
 from seqbatch.planning import plan
-from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.costs import row, sensitivity
-from seqbatch.planning.effects import EffectLaw
-from seqbatch.planning.limits import Limits
-from seqbatch.planning.request import Request
+from seqbatch.planning.grids import best_grids
+from seqbatch.planning.request import EffectLaw, Limits, Request
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.greedy import Rates
+from seqbatch.planning.trials.runs import Rates
 
 
 class Told:

@@ -8,9 +8,9 @@ import pytest
 
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.best_grids import weighing
-from seqbatch.planning.effects import EffectLaw, law_of
-from seqbatch.planning.trials.greedy import Rates
+from seqbatch.planning.grids import weighing
+from seqbatch.planning.request import EffectLaw, law_of
+from seqbatch.planning.trials.runs import Rates
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.core import Statistics
-from seqbatch.planning.effects import EffectLaw
-from seqbatch.planning.evidence import centred, common_spread, learned, log_evidence
 from seqbatch.planning.model import Model
-from seqbatch.planning.replanning import model_given
-from seqbatch.planning.trials.greedy import Past
+from seqbatch.planning.replanning import centred, common_spread, learned, log_evidence, model_given
+from seqbatch.planning.request import EffectLaw
+from seqbatch.planning.trials.runs import Past
 from tests.oracles import evidence as oracle
 
 

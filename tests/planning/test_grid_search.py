@@ -5,8 +5,8 @@ import math
 import pytest
 
 from seqbatch import grids
-from seqbatch.planning.grid_search import family, tune
-from seqbatch.planning.limits import Limits
+from seqbatch.planning.grids import family, tune
+from seqbatch.planning.request import Limits
 
 
 @pytest.mark.parametrize("batches", [2, 3, 5])

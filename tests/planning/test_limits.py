@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqbatch.errors import InvalidGridError
-from seqbatch.planning.limits import Limits, feasible
+from seqbatch.planning.request import Limits, feasible
 
 
 @given(

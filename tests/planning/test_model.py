@@ -7,10 +7,10 @@ from numpy.random import SeedSequence
 from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
+from seqbatch.planning.replanning import whitened
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws
-from seqbatch.planning.trials.greedy import Past
-from seqbatch.planning.whitening import whitened
+from seqbatch.planning.trials.runs import Past
 
 NOISE = 2.0
 

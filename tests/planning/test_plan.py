@@ -15,13 +15,10 @@ from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.asked import numbers_of
-from seqbatch.planning.effects import EffectLaw
-from seqbatch.planning.limits import Limits
-from seqbatch.planning.page import page
-from seqbatch.planning.policy_candidates import preferred
-from seqbatch.planning.request import Request
-from seqbatch.planning.words import number
+from seqbatch.planning.policies import preferred
+from seqbatch.planning.request import EffectLaw, Limits, Request, numbers_of
+from seqbatch.planning.result_picture import page
+from seqbatch.planning.result_text import rounded
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
 from tests.charts import marked, spec
@@ -181,7 +178,7 @@ def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = whole_plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
     best = min(one.regret for one in made.candidates)
-    assert f"Expected regret {number(best)}" in str(made)
+    assert f"Expected regret {rounded(best)}" in str(made)
     assert "is for pure exploitation" in str(made)
     regret = {one.name: one.regret for one in made.candidates}
     assert regret["Thompson"] < 0.8 * regret["pure exploitation"]

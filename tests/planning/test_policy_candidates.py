@@ -6,8 +6,8 @@ import pytest
 
 from seqbatch import theory
 from seqbatch.planning.model import Model
-from seqbatch.planning.policy_candidates import candidates, preferred
-from seqbatch.planning.rows import Candidate, Row
+from seqbatch.planning.policies import candidates, preferred
+from seqbatch.planning.tables import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 
 

@@ -12,9 +12,9 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning import replan
-from seqbatch.planning.effects import EffectLaw
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
+from seqbatch.planning.request import EffectLaw
 from seqbatch.planning.trials.conduct import Conduct
 
 #: Policies are compared where a test is about them.

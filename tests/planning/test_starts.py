@@ -9,9 +9,14 @@ from numpy.random import SeedSequence
 from scipy import integrate, stats
 
 from seqbatch.planning.model import Model
-from seqbatch.planning.trials.draws import Draws, binomials
-from seqbatch.planning.trials.near_ties import with_near_ties
-from seqbatch.planning.trials.starts import block_start, shared_start, square_start
+from seqbatch.planning.trials.draws import (
+    Draws,
+    binomials,
+    block_start,
+    shared_start,
+    square_start,
+    with_near_ties,
+)
 
 TRIALS = 200_000
 

@@ -8,7 +8,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws
-from seqbatch.planning.trials.running import Batch
+from seqbatch.planning.trials.runs import Batch
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import UniformRandom

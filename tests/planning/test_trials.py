@@ -13,7 +13,7 @@ from seqbatch.core import kernels
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
-from seqbatch.planning.trials.greedy import Past, least_squares, solve
+from seqbatch.planning.trials.runs import Past, least_squares, solve
 from seqbatch.planning.trials.shared import SharedEnsemble, agreements
 from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from seqbatch.planning import plan
-from seqbatch.planning.choosing import choose
-from seqbatch.planning.page import page
-from seqbatch.planning.rows import Row
+from seqbatch.planning.choice import choose
+from seqbatch.planning.result_picture import page
+from seqbatch.planning.tables import Row
 
 
 def row(batches, regret, cost=math.nan, error=1.0):

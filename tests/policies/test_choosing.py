@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seqbatch.policies.choosing import highest
+from seqbatch.policies.choice import highest
 
 
 def test_a_criterion_that_is_no_number_is_never_passed_over():

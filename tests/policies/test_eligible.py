@@ -25,7 +25,7 @@ from seqbatch.policies import (
     ThompsonSampling,
     UniformRandom,
 )
-from seqbatch.policies.choosing import highest, lowest, uniformly
+from seqbatch.policies.choice import highest, lowest, uniformly
 from tests.instances import actions_of, instance
 from tests.oracles import allowed, best, greedy, uniform_action
 from tests.oracles.sbucb import sbucb

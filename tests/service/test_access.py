@@ -8,7 +8,7 @@ import pytest
 
 from seqbatch.service import make_app
 from seqbatch.service.access import NEEDED
-from seqbatch.service.pages import roles
+from seqbatch.service.pages import session
 from seqbatch.storage import open_store, tokens
 from seqbatch.storage.tokens import ROLES
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
@@ -79,7 +79,7 @@ def test_every_route_is_in_the_table(service, tmp_path):
     every = set(of_app(make_app(store).routes))
     store.close()
     # A route that nobody thought of has no cell in the matrix below or in that of pages.
-    assert every == set(NEEDED) | set(roles.NEEDED)
+    assert every == set(NEEDED) | set(session.NEEDED)
 
 
 @pytest.mark.parametrize(("method", "route"), [key for key in NEEDED if "{name}" in key[1]])

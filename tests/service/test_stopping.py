@@ -6,7 +6,7 @@ import signal
 import httpx
 
 from seqbatch.service import make_app
-from seqbatch.service.stopping import SIGNALS, Stopping
+from seqbatch.service.app import SIGNALS, Stopping
 from seqbatch.storage import open_store
 
 

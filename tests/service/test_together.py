@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.grouping import FEW
+from seqbatch.service.group_commit import FEW
 from tests.service.running import running
 
 ASSIGN = "/v1/campaigns/spring/assignments"

@@ -5,8 +5,8 @@ import re
 import polars as pl
 import pytest
 
-from seqbatch.campaign.tables.writing import Writer
-from seqbatch.service.pages.wording import for_people
+from seqbatch.campaign.files.writing import Writer
+from seqbatch.service.pages.rendering import for_people
 from tests.service.running import SPEC, UNITS, running
 
 #: What only Python or a shell can do: options, calls of functions, commands that calls can do.

@@ -18,7 +18,7 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids
 from seqbatch.core import Problem
-from seqbatch.datasets.hashed import HashedRows
+from seqbatch.datasets.avazu import HashedRows
 from seqbatch.environments import (
     BLOCK,
     ArrayEnvironment,
@@ -48,15 +48,7 @@ from seqbatch.policies import (
     UniformRandom,
 )
 from seqbatch.simulation import Line, simulate, simulate_together, sweep
-from seqbatch.simulation.device import (
-    backend,
-    counters,
-    memory,
-    pools,
-    simulate_trials,
-    trials,
-    units,
-)
+from seqbatch.simulation.device import backend, random_numbers, simulate_trials, trials, units
 
 random = np.random.default_rng(0)
 CODES = random.integers(0, 6, (300, 4)) + 128 * random.integers(0, 2, (300, 4))
@@ -135,7 +127,7 @@ def given(environment, seed, count, device="numpy"):
     """Return what the device draws for a seed, as an environment of its own."""
     place = backend.backend(device)
     instance = environment.instance(seed)
-    [(make, part)] = memory.sources([instance], environment, place)
+    [(make, part)] = units.sources([instance], environment, place)
     source = make(part)
     parts = [source.block(index) for index in range(math.ceil(count / source.size))]
 
@@ -212,7 +204,7 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     runs = [(policy, grid) for policy in (BPE(), RBGL(), SBUCB(), LBGL(scale=0.01))]
 
     def played(most):
-        monkeypatch.setattr(memory, "MOST", most)
+        monkeypatch.setattr(units, "MOST", most)
         return simulate_together(runs, environment, seed=3, method="device", device=device)
 
     for one, other in zip(played(2**12), played(2**14), strict=True):
@@ -229,13 +221,13 @@ def test_the_fused_kernel_does_what_the_array_operations_do(monkeypatch):
     policies = [SBPE(first="uniform"), BPE(), RBGL(), LBGL(scale=0.01), SBUCB()]
     runs = [(policy, grid) for policy in policies]
     settings = {"seed": 3, "checkpoints": (20, 250), "method": "device", "device": "cpu"}
-    pools.device_pool.cache_clear()
+    units.device_pool.cache_clear()
     kernels = simulate_together(runs, environment, **settings)
     greedy = simulate_together(runs[:-1], environment, **settings)  # in large blocks
-    monkeypatch.setattr(pools, "pool_kernel", lambda *_: None)
-    pools.device_pool.cache_clear()
+    monkeypatch.setattr(units, "pool_kernel", lambda *_: None)
+    units.device_pool.cache_clear()
     plain = simulate_together(runs, environment, **settings)
-    pools.device_pool.cache_clear()
+    units.device_pool.cache_clear()
     for one, other in zip([*kernels, *greedy], [*plain, *plain[:-1]], strict=True):
         alike(one, other)
 
@@ -245,12 +237,12 @@ def test_the_fused_kernel_is_left_alone_where_a_reward_may_not_fit_its_digits(
     monkeypatch, noise, kernel
 ):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(pools, "find_spec", lambda _: True)
+    monkeypatch.setattr(units, "find_spec", lambda _: True)
     made = SimpleNamespace(PoolKernel=SimpleNamespace(of=lambda *_, noise: "the kernel"))  # noqa: ARG005
-    monkeypatch.setitem(sys.modules, "seqbatch.simulation.device.fused", made)
+    monkeypatch.setitem(sys.modules, "seqbatch.simulation.device.triton_kernels", made)
     pool = FeaturePool(rows=CODED, theta=np.linspace(-1, 1, 6), actions=2, noise=noise)
     place = backend.Backend(name="cpu")
-    assert pools.DevicePool(pool, place).kernel == kernel
+    assert units.DevicePool(pool, place).kernel == kernel
 
 
 def test_pools_on_numpy_and_on_torch_are_the_same_units():
@@ -261,7 +253,7 @@ def test_pools_on_numpy_and_on_torch_are_the_same_units():
     for block, twin in zip(one.block_of, other.block_of, strict=True):
         assert np.array_equal(block.contexts, twin.contexts)
         assert np.array_equal(block.draws, twin.draws)
-        np.testing.assert_allclose(block.noise, twin.noise, atol=pools.STEP)
+        np.testing.assert_allclose(block.noise, twin.noise, atol=units.STEP)
 
 
 def test_a_device_with_little_memory_runs_fewer_trials_at_a_time_and_says_so(monkeypatch):
@@ -381,10 +373,10 @@ def test_counters_are_splitmix64_and_make_uniform_and_normal_numbers():
         z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
         wanted.append(z ^ (z >> 31))
-    found = counters.bits(np.array([12345]), np.arange(1, 5))
+    found = random_numbers.bits(np.array([12345]), np.arange(1, 5))
     assert [int(number) % 2**64 for number in found] == wanted
-    many = counters.bits(np.array([7]), np.arange(400_000))
-    uniform, normal = counters.uniforms(many), counters.normals(many)
+    many = random_numbers.bits(np.array([7]), np.arange(400_000))
+    uniform, normal = random_numbers.uniforms(many), random_numbers.normals(many)
     assert 0 <= uniform.min() < 1e-5
     assert 1 - 1e-5 < uniform.max() < 1
     assert abs(uniform.mean() - 0.5) < 5 * math.sqrt(1 / 12 / 400_000)
@@ -411,7 +403,7 @@ def test_signed_counts_are_those_of_the_dataset(dim):
     # The largest numbers there can be, and the smallest.
     codes[:2] = [[dim - 1], [127 + dim]]
     rows = HashedRows(codes.astype(np.uint8), np.zeros(300), dim=dim)
-    counts = pools.signed_counts(list(rows.codes.T), dim, np)
+    counts = units.signed_counts(list(rows.codes.T), dim, np)
     assert np.array_equal(counts, rows.sums(slice(None)))
     assert counts[:2, dim - 1].tolist() == [127, -127]
 
@@ -505,7 +497,7 @@ def test_a_run_through_several_blocks_and_batches_within_one_block():
 def test_blocks_differ_and_each_is_the_same_again(name):
     environment = ENVIRONMENTS[name]
     instance = environment.instance(SeedSequence(1))
-    [(make, part)] = memory.sources([instance], environment, backend.Backend())
+    [(make, part)] = units.sources([instance], environment, backend.Backend())
     source = make(part)
     for what in ("noise", "draws"):
         first, second, again = (getattr(source.block(index), what) for index in (0, 1, 0))
@@ -517,8 +509,8 @@ def test_many_numbers_a_unit_make_smaller_blocks():
     assert units.block_size(1) == units.block_size(128) == 2**15
     assert units.block_size(129) == 2**14
     assert units.block_size(10**9) == 1
-    assert memory.pool_block(10**9) == memory.MOST
-    assert memory.pool_block(0) == memory.FEWEST
+    assert units.pool_block(10**9) == units.MOST_TRIALS
+    assert units.pool_block(0) == units.FEWEST
 
 
 @pytest.mark.filterwarnings(WARNINGS)

@@ -12,13 +12,13 @@ import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.files.threads import ahead
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.tables.ahead import ahead
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
-from seqbatch.storage.lake import stores
+from seqbatch.storage.lake import store as lake_store
 from seqbatch.storage.lake.files import FileRows, _parquet
-from seqbatch.storage.lake.ids import Ids
+from seqbatch.storage.lake.index import Ids
 from tests.campaign.instances import created, outcomes, run_wave, units
 
 
@@ -234,7 +234,7 @@ def test_a_disk_that_fails_while_others_write_keeps_nothing(lake, monkeypatch):
 
 
 def test_pieces_that_are_read_ahead(monkeypatch):
-    monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: 2)
+    monkeypatch.setattr("seqbatch.campaign.files.threads.workers", lambda: 2)
 
     def failing():
         yield from range(5)
@@ -402,10 +402,10 @@ def test_numbers_that_do_not_get_smaller_are_not_compressed():
 @pytest.fixture
 def threads(monkeypatch):
     """Set how many threads work, on small pieces."""
-    monkeypatch.setattr("seqbatch.campaign.tables.reading.CHUNK", 256)
+    monkeypatch.setattr("seqbatch.campaign.files.reading.CHUNK", 256)
 
     def use(count):
-        monkeypatch.setattr("seqbatch.campaign.tables.ahead.workers", lambda: count)
+        monkeypatch.setattr("seqbatch.campaign.files.threads.workers", lambda: count)
 
     return use
 
@@ -434,22 +434,22 @@ def test_threads_change_nothing(threads, tmp_path):
 
 
 def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
-    from seqbatch.campaign.steps import answering
+    from seqbatch.campaign.steps import assign
 
     threads(3)
     store = open_store(f"lake:{tmp_path / 'lake'}")
-    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), answering.decide
+    campaign, decide = created(store, grid={"sizes": [1_500, 100]}), assign.decide
 
     def failing(now, policy, state, given, drawn):
         if given["id"][0].as_py() == "001024":
             raise RuntimeError("a piece that cannot be decided on")
         return decide(now, policy, state, given, drawn)
 
-    monkeypatch.setattr(answering, "decide", failing)
+    monkeypatch.setattr(assign, "decide", failing)
     with pytest.raises(RuntimeError, match="cannot be decided on"):
         campaign.assign(units(1_500))
     assert files(tmp_path / "lake") == []
-    monkeypatch.setattr(answering, "decide", decide)
+    monkeypatch.setattr(assign, "decide", decide)
     assert campaign.assign(units(1_500)).assigned == 1_500
     assert campaign.verify().sound
     store.close()
@@ -458,16 +458,16 @@ def test_a_thread_that_fails_leaves_nothing(threads, tmp_path, monkeypatch):
 def test_a_lake_that_somebody_else_makes_is_no_strange_folder(tmp_path, monkeypatch):
     """Its ledger comes between two looks at the folder."""
     folder = tmp_path / "lake"
-    looked = stores._ledgers
+    looked = lake_store._ledgers
 
     def made_meanwhile(where):
         found = looked(where)
         if not found:
-            monkeypatch.setattr(stores, "_ledgers", looked)
+            monkeypatch.setattr(lake_store, "_ledgers", looked)
             open_store(f"lake:{folder}").close()
         return found
 
-    monkeypatch.setattr(stores, "_ledgers", made_meanwhile)
+    monkeypatch.setattr(lake_store, "_ledgers", made_meanwhile)
     store = open_store(f"lake:{folder}")
     created(store)
     assert store.names() == ["spring"]

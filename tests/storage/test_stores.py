@@ -21,11 +21,10 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
-from seqbatch.storage.lake.stores import LakeStore
-from seqbatch.storage.migrating import KNOWN
+from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
-from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
-from seqbatch.storage.together import Together
+from seqbatch.storage.stores import KNOWN, SQLiteStore, keeps_wal_safe
+from seqbatch.storage.transaction import Together
 
 EVENT = Event(
     sequence=1, kind="create", at="2030-01-01T00:00:00+00:00", who="ann", why="é 'quoted'",

@@ -5,7 +5,7 @@ policy's probabilities within :class:`Limits`; :func:`rounded` draws actions fro
 so that counts are their expectations rounded up or down and every probability holds exactly.
 """
 
-from seqbatch.allocation.limited import Limited, limited
+from seqbatch.allocation.allocation import Limited, limited
 from seqbatch.allocation.limits import Limits
 from seqbatch.allocation.rounding import Rounded, rounded
 

@@ -1,4 +1,4 @@
-"""How many units may and must get each action, and what all of them may cost."""
+"""Limits: how many units may and must get each action, and what all may cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Actions for a whole table of probabilities, balanced: exact dependent rounding."""
+"""Balanced actions for a table of probabilities: exact dependent rounding."""
 
 import hashlib
 from dataclasses import dataclass

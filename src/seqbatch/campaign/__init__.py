@@ -1,14 +1,14 @@
 """Real experiments in waves, as a state machine whose every step is kept and can be replayed."""
 
 from seqbatch.campaign.campaign import Campaign
-from seqbatch.campaign.steps.assigning import Assigned
-from seqbatch.campaign.steps.closing import Closed
-from seqbatch.campaign.steps.recording import Recorded
-from seqbatch.campaign.steps.validating import Validated, validate
+from seqbatch.campaign.steps.assign import Assigned
+from seqbatch.campaign.steps.close import Closed
+from seqbatch.campaign.steps.record import Recorded
+from seqbatch.campaign.steps.validate import Validated, validate
 from seqbatch.campaign.views.findings import Findings
-from seqbatch.campaign.views.sealing import Seal
+from seqbatch.campaign.views.seal import Seal
 from seqbatch.campaign.views.status import Status
-from seqbatch.campaign.views.verified import Verified
+from seqbatch.campaign.views.verify_checks import Verified
 
 __all__ = [
     "Assigned", "Campaign", "Closed", "Findings", "Recorded", "Seal", "Status", "Validated",

@@ -1,40 +1,35 @@
-"""A campaign as its user holds it."""
+"""A campaign, as its user holds it."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.design.spec import Spec
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
-from seqbatch.campaign.steps.amending import abort, amend, go_on
-from seqbatch.campaign.steps.amending import adopt as adopt_proposal
-from seqbatch.campaign.steps.assigning import Assigned, assign
-from seqbatch.campaign.steps.closing import Closed, close
-from seqbatch.campaign.steps.creating import Prepared, create, prepare
-from seqbatch.campaign.steps.deleting import delete
-from seqbatch.campaign.steps.recording import Recorded, record
-from seqbatch.campaign.steps.summing_up import record_sums
-from seqbatch.campaign.steps.unmasking import unmask
-from seqbatch.campaign.views.damage import naming_damage
-from seqbatch.campaign.views.exporting import export
-from seqbatch.campaign.views.finding_out import findings
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.steps.amend import abort, amend, delete, go_on, unmask
+from seqbatch.campaign.steps.amend import adopt as adopt_proposal
+from seqbatch.campaign.steps.assign import Assigned, assign
+from seqbatch.campaign.steps.close import Closed, close, record_sums
+from seqbatch.campaign.steps.create import Prepared, create, prepare
+from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
-from seqbatch.campaign.views.next_step import Step, next_step
+from seqbatch.campaign.views.findings_estimates import findings
 from seqbatch.campaign.views.protocol import write_protocol
 from seqbatch.campaign.views.report import require_report, write_report
-from seqbatch.campaign.views.sealing import Seal, seal
-from seqbatch.campaign.views.status import Status, events, now, status
-from seqbatch.campaign.views.verified import Verified
-from seqbatch.campaign.views.verifying import verify
-from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
+from seqbatch.campaign.views.seal import Seal, seal
+from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
+from seqbatch.campaign.views.verify import naming_damage, verify
+from seqbatch.campaign.views.verify_checks import Verified
+from seqbatch.campaign.warehouse.arrow_batches import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted, paragraph
+from seqbatch.output_files import require_target
 from seqbatch.planning.replanning import Proposal
-from seqbatch.targets import require_target
 
 
 def silent(doing: str, rows: int) -> None:
@@ -407,7 +402,7 @@ class Campaign:
         encoding: str | None = None,
         report: Callable[[str, int], None] = silent,
     ) -> Recorded:
-        """Take outcomes in; :mod:`seqbatch.campaign.deciding.judging` says what becomes of a row.
+        """Take outcomes in; :mod:`seqbatch.campaign.decide.verdicts` says what becomes of a row.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The commands."""
+"""The command `seqbatch`, and its commands for research: reproduce, simulate, grid."""
 
 import inspect
 from dataclasses import replace
@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import campaign_warehouse, service
+from seqbatch.cli import service, warehouse
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -29,8 +29,7 @@ from seqbatch.cli.plan import plan
 from seqbatch.display import Table
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.grids import GridRule
-from seqbatch.grids.rule import KINDS
+from seqbatch.grids import KINDS, GridRule
 from seqbatch.policies import registry
 
 app = typer.Typer(
@@ -45,7 +44,7 @@ OnEngine = Annotated[
 ]
 #: Kinds of grids that are computed: the ends of an explicit one are given.
 COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
-app.add_typer(campaign_warehouse.app, name="campaign")
+app.add_typer(warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 
 

@@ -1,5 +1,8 @@
-"""The commands that run a campaign: create, assign, record, close, init."""
+"""The commands that run a campaign: init, create, assign, record, close."""
 
+import os
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -21,15 +24,96 @@ from seqbatch.cli.console import (
     show,
     waiting,
 )
-from seqbatch.cli.next_step import STORE, command, next_command
 from seqbatch.display import Table, counted
-from seqbatch.errors import CampaignStateError
+from seqbatch.errors import CampaignStateError, SeqbatchError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
-    from seqbatch.campaign.deciding.balance import ChiSquare
+    from seqbatch.campaign.decide.counts import ChiSquare
     from seqbatch.campaign.record.situation import Situation
+
+
+# ----------------------------------------------------------------------
+# The next step, as a command that can be pasted.
+
+
+#: The store where none is named.
+STORE = "campaigns.db"
+
+
+def next_command(campaign: "Campaign", store: str) -> str | None:
+    """Return the command that comes next for a campaign; None where that cannot be said.
+
+    What was done is done: a folder or a store that cannot be read now is for the next call to name.
+
+    Parameters
+    ----------
+    campaign
+        The campaign.
+    store
+        Its store, as it was typed.
+    """
+    try:
+        return command(*_words(campaign), store=store)
+    except (SeqbatchError, OSError):
+        return None
+
+
+def _words(campaign: "Campaign") -> list[str]:
+    now, step = campaign.situation(), campaign.next_step()
+    words = [step, now.name]
+    if step == "assign":
+        # Only a file that this campaign was told of: among others, nobody can guess who is meant.
+        words.append(now.listed if _fits(now.listed, now) else "YOUR-UNITS.csv")
+        words += [] if now.left is None else ["--draw"]
+        words += ["--out", _new_file("assignments", now.wave)]
+    elif step == "sql":
+        words += ["--units", "YOUR_TABLE"]
+    elif step == "record":
+        words.append(f"YOUR-OUTCOMES-{now.wave}.csv")
+    elif step == "report":
+        words += ["--out", _new_file(now.name, None, ".html")]
+    return words
+
+
+def command(*words: str, store: str, group: str = "campaign") -> str:
+    """Return a command of a group for a shell; the store is named where it is not the usual one.
+
+    >>> command("create", "my spec.toml", store="campaigns.db")
+    "seqbatch campaign create 'my spec.toml'"
+    >>> command("close", "spring", store="postgresql://ann:secret@host/db")
+    'seqbatch campaign close spring --store postgresql://ann:...@host/db'
+    """
+    named = [] if store in (STORE, os.environ.get("SEQBATCH_STORE")) else ["--store", store]
+    text = shlex.join(["seqbatch", group, *words, *named])
+    # A password is not repeated on a screen.
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
+
+
+def _fits(file: str, now: "Situation") -> bool:
+    """Say whether a file is there and has the columns of a unit."""
+    from seqbatch.campaign.files.reading import source
+
+    if not file or not Path(file).is_file():
+        return False
+    try:
+        with source(file) as opened:
+            return set(now.encoder(wave=now.wave).columns) <= set(opened.columns())
+    except (SeqbatchError, OSError):
+        return False
+
+
+def _new_file(stem: str, number: int | None, ending: str = ".csv") -> str:
+    """Return the name of a file that is not there yet."""
+    names = [stem] if number is None else [stem, f"{stem}-{number}"]
+    names += [f"{names[-1]}-{more}" for more in "abcdefgh"]
+    return next((f"{name}{ending}" for name in names if not Path(f"{name}{ending}").exists()), "")
+
+
+# ----------------------------------------------------------------------
+# The commands that run a campaign: create, assign, record, close, init.
+
 
 app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
 
@@ -99,7 +183,7 @@ def create(
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
-        from seqbatch.campaign.steps.creating import prepare
+        from seqbatch.campaign.steps.create import prepare
         from seqbatch.storage import defaults_of, open_store
 
         # Before the store: a spec that is refused leaves no file behind.
@@ -114,9 +198,8 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
-    from seqbatch.campaign.deciding.stopping_words import unlooked
-    from seqbatch.campaign.views.constraint_words import constraints_said
-    from seqbatch.campaign.views.policy_words import plainly
+    from seqbatch.campaign.decide.stopping import unlooked
+    from seqbatch.campaign.views.status_text import constraints_said, plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -134,7 +217,7 @@ def create(
         say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.views.words import measured
+        from seqbatch.campaign.views.status_text import measured
 
         scale = f"{now.policy['scale']:g}"
         say(
@@ -192,7 +275,7 @@ def assign(
             report=report,
         )
         then = next_command(campaign, store)
-        from seqbatch.campaign.views.limits import worth
+        from seqbatch.campaign.views.status import worth
 
         now = campaign.situation()
         blind = result.wave == 1 and now.made_policy().starts_blind
@@ -220,7 +303,7 @@ def assign(
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     lines.extend(said)
     if result.clipped:
-        from seqbatch.campaign.views.words import clipped_text
+        from seqbatch.campaign.views.status_text import clipped_text
 
         lines.append(f"{clipped_text(result.clipped)}.")
     if draw:
@@ -268,7 +351,7 @@ def record(
     Example: seqbatch campaign record spring outcomes.csv
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
-        from seqbatch.campaign.views.next_step import or_close
+        from seqbatch.campaign.views.status import or_close
 
         result = campaign.record(
             outcomes,
@@ -375,9 +458,9 @@ def say_how_to_adopt(name: str, store: str) -> None:
 
 def show_closed(result: "Closed") -> None:
     """Say what closing a wave did."""
-    from seqbatch.campaign.deciding.proposal_words import proposal_text
-    from seqbatch.campaign.deciding.stopping_words import inflation_text, look_text
-    from seqbatch.campaign.views.words import absences, metrics_table, violations
+    from seqbatch.campaign.decide.replanning import proposal_text
+    from seqbatch.campaign.decide.stopping import inflation_text, look_text
+    from seqbatch.campaign.views.status_text import absences, metrics_table, violations
 
     rows: list[list[Any]] = []
     counts = result.absent_value is not None
@@ -485,7 +568,7 @@ def init(
     Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
     with kindly(as_json=as_json):
-        from seqbatch.campaign.design.template import write_spec
+        from seqbatch.campaign.spec.template import write_spec
 
         with waiting("planning the waves" if plan else "looking at the file"):
             made = write_spec(

@@ -1,9 +1,10 @@
-"""The command that plans an experiment."""
+"""The command `plan`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from seqbatch.cli import plan_options as options
+import typer
+
 from seqbatch.cli.console import (
     UNBOUNDED,
     Json,
@@ -22,40 +23,161 @@ if TYPE_CHECKING:
     from seqbatch.planning import Plan
 
 
+# ----------------------------------------------------------------------
+# The options of the command that plans an experiment, in groups.
+
+
+# What the experiment is.
+Units = Annotated[int, typer.Option(help="T, the number of units.")]
+Actions = Annotated[int, typer.Option(help="K, the number of actions.")]
+Features = Annotated[
+    int | None, typer.Option(help="How many numbers describe a unit; one model per action.")
+]
+SampleFile = Annotated[
+    Path | None, typer.Option(help="Instead of --features: a CSV or Parquet sample of units.")
+]
+Columns = Annotated[
+    str | None, typer.Option(help="The sample's feature columns, separated by commas.")
+]
+Outcomes = Annotated[
+    str | None,
+    typer.Option(
+        help="The sample's outcome and treatment columns, separated by commas: no features."
+    ),
+]
+Dim = Annotated[
+    int | None,
+    typer.Option(help="Instead of --features: length of each action's vector; one model."),
+]
+Contexts = Annotated[
+    str, typer.Option(help="stochastic (one population) or adversarial (arbitrary).")
+]
+
+# What is guessed of rewards.
+Effect = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="Gain per unit of the best action over a random one; repeat for several guesses."
+    ),
+]
+EffectSpread = Annotated[
+    float | None,
+    typer.Option(
+        help="The factor that two effects in three are within of the guess; 1 is certain."
+    ),
+]
+Noise = Annotated[
+    list[float] | None,
+    typer.Option(help="Standard deviation of the reward noise; repeat for several guesses."),
+]
+Kappa = Annotated[
+    float | None,
+    typer.Option(help="Smallest over largest eigenvalue of the contexts' covariance."),
+]
+
+# Which batches may be.
+Batches = Annotated[
+    int | None, typer.Option(help="M, the number of batches; left out, it is recommended.")
+]
+GridKind = Annotated[
+    str, typer.Option(help="tuned (to effect and noise) or paper (needs no guess).")
+]
+MaxBatches = Annotated[int | None, typer.Option(help="The most batches in the table.")]
+MinBatch = Annotated[int, typer.Option(help="The smallest batch allowed.")]
+MaxBatch = Annotated[int | None, typer.Option(help="The largest batch allowed.")]
+FirstBatch = Annotated[int | None, typer.Option(help="The size of the first batch.")]
+Waves = Annotated[str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")]
+BatchCost = Annotated[float | None, typer.Option(help="What each batch costs, in units of reward.")]
+Within = Annotated[
+    float, typer.Option(help="How far below fully online is close enough: 0.05 is 5%.")
+]
+
+# What happens beside the policy's own choices.
+Randomised = Annotated[
+    float, typer.Option(help="The share of units that get a random action in any case.")
+]
+Floor = Annotated[
+    float, typer.Option(help="The least probability of every action for all other units.")
+]
+Missing = Annotated[float, typer.Option(help="The share of outcomes that will never come.")]
+Delay = Annotated[
+    int,
+    typer.Option(help="Batches that outcomes are late: 1 uses those of batch 1 in batch 3."),
+]
+Eligible = Annotated[
+    str | None,
+    typer.Option(help="The share of units that may get each action, separated by commas."),
+]
+Capacity = Annotated[
+    str | None,
+    typer.Option(
+        help="The most units of each action as a share of each batch, separated by commas; 1 is "
+        "no limit."
+    ),
+]
+
+# What must be detected.
+Detect = Annotated[
+    float | None,
+    typer.Option(
+        help="A lift over control to be detected: the least randomised share that does is found."
+    ),
+]
+Power = Annotated[float, typer.Option(help="The probability to detect it.")]
+
+# What is written.
+Seed = Annotated[int, typer.Option(help="The same seed gives the same plan.")]
+Out = Annotated[
+    Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
+]
+TradeFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="A .png, .svg or .html file for regret against the detectable lift, as more units "
+        "are randomised."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
+
+
+# ----------------------------------------------------------------------
+# The command that plans an experiment.
+
+
 def plan(
-    units: options.Units,
-    actions: options.Actions,
-    features: options.Features = None,
-    sample: options.SampleFile = None,
-    columns: options.Columns = None,
-    outcomes: options.Outcomes = None,
-    dim: options.Dim = None,
-    batches: options.Batches = None,
-    contexts: options.Contexts = "stochastic",
-    effect: options.Effect = None,
-    effect_spread: options.EffectSpread = None,
-    noise: options.Noise = None,
-    kappa: options.Kappa = None,
-    grid: options.GridKind = "tuned",
-    max_batches: options.MaxBatches = None,
-    min_batch: options.MinBatch = 1,
-    max_batch: options.MaxBatch = None,
-    first_batch: options.FirstBatch = None,
-    waves: options.Waves = None,
-    randomised: options.Randomised = 0.0,
-    floor: options.Floor = 0.0,
-    missing: options.Missing = 0.0,
-    delay: options.Delay = 0,
-    eligible: options.Eligible = None,
-    capacity: options.Capacity = None,
-    batch_cost: options.BatchCost = None,
-    within: options.Within = 0.05,
-    detect: options.Detect = None,
-    power: options.Power = 0.8,
-    seed: options.Seed = 0,
-    out: options.Out = None,
-    trade: options.TradeFile = None,
-    force: options.Force = False,
+    units: Units,
+    actions: Actions,
+    features: Features = None,
+    sample: SampleFile = None,
+    columns: Columns = None,
+    outcomes: Outcomes = None,
+    dim: Dim = None,
+    batches: Batches = None,
+    contexts: Contexts = "stochastic",
+    effect: Effect = None,
+    effect_spread: EffectSpread = None,
+    noise: Noise = None,
+    kappa: Kappa = None,
+    grid: GridKind = "tuned",
+    max_batches: MaxBatches = None,
+    min_batch: MinBatch = 1,
+    max_batch: MaxBatch = None,
+    first_batch: FirstBatch = None,
+    waves: Waves = None,
+    randomised: Randomised = 0.0,
+    floor: Floor = 0.0,
+    missing: Missing = 0.0,
+    delay: Delay = 0,
+    eligible: Eligible = None,
+    capacity: Capacity = None,
+    batch_cost: BatchCost = None,
+    within: Within = 0.05,
+    detect: Detect = None,
+    power: Power = 0.8,
+    seed: Seed = 0,
+    out: Out = None,
+    trade: TradeFile = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Plan an experiment: how many batches, how large, with which policy, at what cost.
@@ -101,8 +223,8 @@ def _require_targets(
     out: Path | None, trade: Path | None, sample: Path | None, *, force: bool
 ) -> None:
     """Refuse files that cannot or must not be written, before anything takes time."""
+    from seqbatch.output_files import require_target
     from seqbatch.planning.result import PICTURES
-    from seqbatch.targets import require_target
 
     read = [] if sample is None else [sample]
     if out is not None:
@@ -118,7 +240,7 @@ def _described(
     """Return how many numbers describe a unit, or the sample to read them from."""
     from seqbatch.datasets import features_table, table_columns
     from seqbatch.planning import Sample
-    from seqbatch.planning.sample_columns import feature_columns
+    from seqbatch.planning.sample import feature_columns
 
     if sample is None:
         if columns is not None or outcomes is not None:

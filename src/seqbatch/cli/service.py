@@ -1,4 +1,4 @@
-"""The commands of the service: serve, and who may call it."""
+"""The commands of the service: serve, and tokens."""
 
 import os
 from dataclasses import asdict
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqbatch.cli.campaign import Where
+from seqbatch.cli.campaign import STORE, Where, command
 from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
-from seqbatch.cli.next_step import STORE, command
 from seqbatch.display import Table
 from seqbatch.errors import InvalidArgumentError
 

@@ -1,8 +1,8 @@
 """Campaigns of a service, called like those of a store; see docs/service.md."""
 
-from seqbatch.client.asynchronous import AsyncClient, AsyncRemoteCampaign
+from seqbatch.client.async_client import AsyncClient, AsyncRemoteCampaign
 from seqbatch.client.calls import Assigned, Recorded, ServiceError
-from seqbatch.client.synchronous import Client, RemoteCampaign
+from seqbatch.client.sync_client import Client, RemoteCampaign
 
 __all__ = [
     "Assigned", "AsyncClient", "AsyncRemoteCampaign", "Client", "Recorded", "RemoteCampaign",

@@ -1,8 +1,14 @@
 """Arrays in, arrays out: contexts, statistics, estimates. No I/O, no clock, no randomness."""
 
 from seqbatch.core.contexts import Contexts
-from seqbatch.core.estimate import Estimate, least_squares, noise_variance, ridge, ridge_means
-from seqbatch.core.lasso import lasso
+from seqbatch.core.estimate import (
+    Estimate,
+    lasso,
+    least_squares,
+    noise_variance,
+    ridge,
+    ridge_means,
+)
 from seqbatch.core.problem import Layout, Problem
 from seqbatch.core.statistics import Statistics
 

@@ -1,4 +1,4 @@
-"""From statistics to parameters: ridge, least squares, and the noise they leave."""
+"""Estimates from sums: ridge, least squares, the lasso, and residual noise."""
 
 import warnings
 from dataclasses import dataclass
@@ -9,6 +9,9 @@ from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import RankDeficiencyWarning
+
+# ----------------------------------------------------------------------
+# From statistics to parameters: ridge, least squares, and the noise they leave.
 
 
 @dataclass(frozen=True)
@@ -161,3 +164,180 @@ def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
     freedom = int(statistics.count.sum() - np.minimum(estimate.rank, statistics.count).sum())
     # Where the fit is perfect, the difference of large sums may come out below zero.
     return float(max(residual.sum(), 0.0) / freedom) if freedom > 0 else float("nan")
+
+
+# ----------------------------------------------------------------------
+# The lasso from the sums alone: by coordinates, checked against its optimality conditions.
+#
+# A gradient g = moment - gram theta is optimal where |g| <= penalty throughout and g = penalty
+# sign(theta) wherever theta is not zero. Every answer is checked against that. Coordinate
+# descent gets there in a fraction of a millisecond, except where regressors nearly depend on each
+# other and the penalty is small; there the path of least angle regression takes over.
+
+
+#: Sweeps before the first look at the conditions; each further round has twice as many.
+FIRST_SWEEPS = 8
+#: Beyond this many in one round the path is quicker.
+MOST_SWEEPS = 256
+#: For the rest of the way where rounding stopped the path: as many as anyone would wait for.
+LAST_SWEEPS = 100_000
+#: How far a coordinate's gradient may be off, relative to the penalty and the column's own size:
+#: as far as the first, or as rounding goes where parameters are large, but never beyond the second.
+STRICT, LOOSE = 1e-10, 1e-6
+EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+
+
+def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> Estimate:
+    """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
+
+    Parameters
+    ----------
+    statistics
+        What was observed.
+    penalty
+        The weight of the absolute values, at least 0.
+    units
+        The n of the loss, for all cells or for each. It is the count of all cells together where
+        they are blocks of one long parameter.
+    """
+    theta = np.zeros_like(statistics.moment)
+    told = np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0))
+    gram, moment = statistics.gram[told], statistics.moment[told]
+    count = np.broadcast_to(units, (statistics.cells,))[told]
+    # At the scale of one, so that no unit of measure overflows or stops the path early.
+    width = np.sqrt(np.diagonal(gram, axis1=1, axis2=2).max(axis=1, initial=0.0) / count)
+    height = np.abs(moment / np.where(width > 0, width, np.inf)[:, None]).max(axis=1) / count
+    # Sums below the smallest number of full precision say nothing: zero is the answer.
+    heard = np.flatnonzero(height >= TINY)
+    if heard.size:
+        wide, high, count = width[heard], height[heard], count[heard]
+        scaled = _Lasso(
+            gram=gram[heard] / wide[:, None, None] / wide[:, None, None] / count[:, None, None],
+            moment=moment[heard] / wide[:, None] / high[:, None] / count[:, None],
+            penalty=penalty / wide / high,
+        )
+        theta[told[heard]] = scaled.solution() * high[:, None] / wide[:, None]
+    nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
+    return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class _Lasso:
+    """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1 in each of some cells."""
+
+    gram: Floats
+    moment: Floats
+    penalty: Floats
+
+    def solution(self) -> Floats:
+        """Return each cell's first of ever dearer answers that is optimal, or the nearest to it."""
+        found = _Found(np.zeros_like(self.moment), np.full(len(self.moment), np.inf))
+        theta, sweeps = np.zeros_like(self.moment), FIRST_SWEEPS
+        while sweeps <= MOST_SWEEPS and (cells := found.open()).size:
+            theta[cells] = self._descended(cells, theta[cells], sweeps, found)
+            sweeps *= 2
+        for cell in found.open():
+            end = self.of(cells := np.array([cell]))._end_of_path()
+            found.offer(cells, end, self.of(cells)._violation(end))
+            # Rounding stops the path early where regressors are combinations of each other.
+            if cell in found.open():
+                self._descended(cells, end, LAST_SWEEPS, found)
+        return found.theta
+
+    def of(self, cells: Integers) -> "_Lasso":
+        """Return the problems of some cells."""
+        return _Lasso(self.gram[cells], self.moment[cells], self.penalty[cells])
+
+    def _descended(self, cells: Integers, start: Floats, sweeps: int, found: "_Found") -> Floats:
+        """Offer what coordinate descent comes to from `start`, sharpened and as it is."""
+        part = self.of(cells)
+        for cell, theta in enumerate(start):
+            kernels.descend(part.gram[cell], part.moment[cell], part.penalty[cell], sweeps, theta)
+        for answer in (part._sharpened(start), start):
+            found.offer(cells, answer, part._violation(answer))
+        return start
+
+    def _sharpened(self, theta: Floats) -> Floats:
+        """Return the exact minimum among parameters of these signs; `theta` if that is none.
+
+        The signs settle long before the last digits of coordinate descent do.
+        """
+        signs = np.sign(theta)
+        active = theta != 0
+        # A parameter that is zero has an equation of its own, which says so.
+        among = active[:, :, None] & active[:, None, :]
+        matrix = np.where(among, self.gram, np.eye(theta.shape[1]))
+        sides = np.where(active, self.moment - self.penalty[:, None] * signs, 0.0)
+        values = _solved(matrix, sides, otherwise=theta)
+        # Without a penalty signs do not matter: this is least squares.
+        same = (self.penalty == 0) | (np.sign(values) == signs).all(axis=1)
+        return np.where(same[:, None], values, theta)
+
+    def _end_of_path(self) -> Floats:
+        """Return where the path of least angle regression ends, for one cell."""
+        # Imported here, because most problems never come so far.
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import lars_path_gram
+
+        with warnings.catch_warnings():
+            # It says when it stops early; what comes of that is checked here anyway.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            _, _, path = lars_path_gram(
+                Xy=self.moment[0],
+                Gram=self.gram[0],
+                n_samples=1,
+                alpha_min=float(self.penalty[0]),
+                max_iter=100 * self.moment.shape[1],
+                method="lasso",
+            )
+        return np.ascontiguousarray(path[:, -1])[None]
+
+    def _violation(self, theta: Floats) -> Floats:
+        """Return by how much the conditions are missed in each cell; up to 1 they hold."""
+        penalty = self.penalty[:, None]
+        gradient = self.moment - (self.gram @ theta[:, :, None])[:, :, 0]
+        off = np.where(
+            theta != 0,
+            np.abs(gradient - penalty * np.sign(theta)),
+            np.maximum(np.abs(gradient) - penalty, 0.0),
+        )
+        size = penalty + np.sqrt(np.diagonal(self.gram, axis1=1, axis2=2))
+        pulls = np.abs(self.moment) + (np.abs(self.gram) @ np.abs(theta)[:, :, None])[:, :, 0]
+        rounding = 4 * EPSILON * theta.shape[1] * pulls
+        # Against the huge parameters that a nearly singular gram gives, any gradient would pass for
+        # rounding: hence the cap.
+        allowed = np.minimum(np.maximum(rounding, STRICT * size), LOOSE * size)
+        missed: Floats = (off / np.maximum(allowed, TINY)).max(axis=1)
+        return missed
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The best answer of each cell so far, and by how much it misses the conditions."""
+
+    theta: Floats
+    violation: Floats
+
+    def open(self) -> Integers:
+        """Return the cells that have no optimal answer yet."""
+        return np.flatnonzero(self.violation > 1)
+
+    def offer(self, cells: Integers, theta: Floats, violation: Floats) -> None:
+        """Take the answers of some cells where they are better, and no other was optimal."""
+        better = (self.violation[cells] > 1) & (violation < self.violation[cells])
+        self.theta[cells[better]], self.violation[cells[better]] = theta[better], violation[better]
+
+
+def _solved(matrix: Floats, sides: Floats, *, otherwise: Floats) -> Floats:
+    """Solve each cell's equations; where they are singular, return what stood there before."""
+    try:
+        solutions = np.linalg.solve(matrix, sides[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return otherwise.copy()
+    else:
+        return np.asarray(solutions, dtype=np.float64)
+    parts = [slice(cell, cell + 1) for cell in range(len(matrix))]
+    return np.concatenate(
+        [_solved(matrix[part], sides[part], otherwise=otherwise[part]) for part in parts]
+    )

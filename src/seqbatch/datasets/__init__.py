@@ -3,17 +3,14 @@
 Public files are looked for where ``SEQBATCH_DATA`` says; see :mod:`seqbatch.datasets.files`.
 """
 
-from seqbatch.datasets.avazu import avazu, avazu_chunks
+from seqbatch.datasets.avazu import HashedRows, avazu, avazu_chunks, fit_theta
+from seqbatch.datasets.avazu_like import DeviceAvazu, SyntheticAvazu
 from seqbatch.datasets.covertype import covertype
-from seqbatch.datasets.device_avazu import DeviceAvazu
 from seqbatch.datasets.files import DamagedDatasetError, MissingDatasetError
-from seqbatch.datasets.hashed import HashedRows, fit_theta
 from seqbatch.datasets.hillstrom import hillstrom
-from seqbatch.datasets.labelled import Labelled
+from seqbatch.datasets.labelled import Labelled, features_table, labelled_table, table_columns
 from seqbatch.datasets.logged import LoggedExperiment
 from seqbatch.datasets.mushroom import mushroom
-from seqbatch.datasets.synthetic_avazu import SyntheticAvazu
-from seqbatch.datasets.tables import features_table, labelled_table, table_columns
 
 __all__ = [
     "DamagedDatasetError",

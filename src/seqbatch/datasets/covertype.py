@@ -6,8 +6,7 @@ Section 6.1 runs K = 7 actions on its 54 columns.
 
 import polars as pl
 
-from seqbatch.datasets.encoding import levels, standardised, unit_rows
-from seqbatch.datasets.files import public
+from seqbatch.datasets.files import levels, public, standardised, unit_rows
 from seqbatch.datasets.labelled import Labelled
 
 QUANTITIES = (

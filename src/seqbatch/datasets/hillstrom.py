@@ -9,8 +9,7 @@ import polars as pl
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.datasets.encoding import levels, one_hot, standardised
-from seqbatch.datasets.files import public
+from seqbatch.datasets.files import levels, one_hot, public, standardised
 from seqbatch.datasets.logged import LoggedExperiment
 
 OUTCOMES = ("visit", "conversion", "spend")

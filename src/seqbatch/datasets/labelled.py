@@ -1,13 +1,27 @@
-"""Labelled data: rows of features, each with a class."""
+"""Labelled data: rows of features with a class, also from a user's own table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from seqbatch.core import arguments
+from seqbatch.core.arguments import LARGEST
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.datasets.files import (
+    DamagedDatasetError,
+    MissingDatasetError,
+    levels,
+    one_hot,
+    standardised,
+)
 from seqbatch.environments import ArrayEnvironment, classification
 from seqbatch.errors import InvalidArgumentError
+
+# ----------------------------------------------------------------------
+# Labelled data: rows of features, each with a class.
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,3 +73,201 @@ class Labelled:
     def environment(self) -> ArrayEnvironment:
         """Return the problem of guessing the class, one row a unit."""
         return classification(self.features, self.labels, classes=len(self.classes))
+
+
+# ----------------------------------------------------------------------
+# A user's own table: CSV or Parquet with a column that holds the class.
+
+
+#: A text column with more levels than this is most likely an identifier, not a feature.
+MOST_LEVELS = 1_000
+#: In fewer rows than these all values may differ by chance.
+FEWEST_IDS = 20
+
+
+def labelled_table(
+    path: str | Path, *, label: str, features: Sequence[str] | None = None
+) -> Labelled:
+    """Load labelled data: numbers standardised, text one-hot, classes in sorted order.
+
+    Parameters
+    ----------
+    path
+        A .csv, .csv.gz or .parquet file.
+    label
+        The column of the class: text, whole numbers or booleans, at least two different ones.
+    features
+        The feature columns, in the order wanted; all but the label where None. Numbers and
+        booleans are standardised over the file (a constant column becomes 0), text has an
+        indicator for every level.
+
+    Raises
+    ------
+    MissingDatasetError
+        Where there is no such file.
+    DamagedDatasetError
+        Where it is empty or cannot be read as what its name says.
+    InvalidArgumentError
+        Where a column is missing or of no use, or a value is missing; row and column are named.
+
+    Examples
+    --------
+    >>> labelled_table("notes.txt", label="y")
+    Traceback (most recent call last):
+    ...
+    seqbatch.errors.InvalidArgumentError: path must be a .csv, .csv.gz or .parquet file; received \
+notes.txt.
+    """
+    table = _read(Path(path))
+    wanted = _wanted(table, label, features)
+    for name in (label, *wanted):
+        _refuse_missing(table[name])
+    classes, labels = _classes(table[label])
+    encoded = [_encoded(table[name]) for name in wanted]
+    return Labelled(
+        features=np.hstack([values for values, _ in encoded]),
+        labels=labels,
+        classes=classes,
+        columns=tuple(name for _, names in encoded for name in names),
+    )
+
+
+def features_table(
+    path: str | Path, *, features: Sequence[str] | None = None
+) -> tuple[Floats, tuple[str, ...]]:
+    """Load the features of some units, and the columns' names: numbers standardised, text one-hot.
+
+    Parameters
+    ----------
+    path, features
+        As for :func:`labelled_table`, but that there is no label.
+    """
+    table = _read(Path(path))
+    wanted = _wanted(table, None, features)
+    for name in wanted:
+        _refuse_missing(table[name])
+    for name in wanted:
+        different = table[name].n_unique()
+        if _is_text(table[name]) and different > max(20, len(table) // 10):
+            raise InvalidArgumentError(
+                f"column {name!r}",
+                "text of few different values: at most 20, or a tenth of the rows",
+                f"{different} in {len(table)} rows",
+                "Leave identifiers out of the features, and group rare values.",
+            )
+    encoded = [_encoded(table[name]) for name in wanted]
+    columns = tuple(name for _, names in encoded for name in names)
+    return np.hstack([values for values, _ in encoded]), columns
+
+
+def table_columns(path: str | Path) -> dict[str, bool]:
+    """Return the file's columns, and whether each looks like an id.
+
+    Text or whole numbers that differ in every one of at least 20 rows do.
+    """
+    table = _read(Path(path))
+    return {
+        column.name: len(column) >= FEWEST_IDS
+        and (_is_text(column) or column.dtype.is_integer())
+        and column.n_unique() == len(column)
+        for column in table
+    }
+
+
+def _read(path: Path) -> pl.DataFrame:
+    parquet = path.name.endswith(".parquet")
+    if not parquet and not path.name.endswith((".csv", ".csv.gz")):
+        raise InvalidArgumentError("path", "a .csv, .csv.gz or .parquet file", path.name)
+    if not path.is_file():
+        raise MissingDatasetError(f"path must be a file that exists; received {path}.")
+    try:
+        # All rows are looked at for a column's type: the first text may stand in the last one.
+        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema_length=None)
+    except pl.exceptions.NoDataError:
+        table = pl.DataFrame()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        kind = "Parquet" if parquet else "CSV"
+        raise DamagedDatasetError(
+            f"{path} must be a {kind} file; reading it failed with: {error}"
+        ) from error
+    if table.is_empty():
+        raise DamagedDatasetError(f"{path} must have at least one row of data; it has none.")
+    return table
+
+
+def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | None) -> list[str]:
+    """Return the feature columns, all of them there, once each and not the label."""
+    there = f"one of the file's columns ({', '.join(table.columns)})"
+    if label is not None and label not in table.columns:
+        raise InvalidArgumentError("label", there, repr(label))
+    if isinstance(features, str):
+        raise InvalidArgumentError("features", "a list of column names", repr(features))
+    wanted = [name for name in table.columns if name != label] if features is None else [*features]
+    for name in wanted:
+        if name not in table.columns:
+            raise InvalidArgumentError("each of features", there, repr(name))
+    if not wanted or label in wanted or len(set(wanted)) < len(wanted):
+        rule = "at least one column, each once"
+        if label is not None:
+            rule += f", {label!r} not among them"
+        raise InvalidArgumentError("features", rule, f"{wanted}")
+    return wanted
+
+
+def _refuse_missing(column: pl.Series) -> None:
+    bad = column.is_null()
+    if column.dtype.is_numeric():
+        bad = bad | ~(column.cast(pl.Float64).abs() < LARGEST).fill_null(value=False)
+    if bad.any():
+        row = int(np.argmax(bad.to_numpy()))
+        raise InvalidArgumentError(
+            f"column {column.name!r}",
+            f"filled in every row, numbers finite and below {LARGEST:g} in size",
+            f"{column[row]} in row {row + 1} (the first row of data is 1)",
+            "Remove such rows, or fill in what is missing, before loading the file.",
+        )
+
+
+def _is_text(column: pl.Series) -> bool:
+    return column.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def _classes(column: pl.Series) -> tuple[tuple[str, ...], Integers]:
+    if column.dtype.is_float():
+        whole = (column == column.round()) & (column.abs() < 2.0**53)
+        column = column.cast(pl.Int64) if whole.all() else column
+    if _is_text(column):
+        column = column.cast(pl.String)
+    elif not column.dtype.is_integer() and column.dtype != pl.Boolean:
+        raise InvalidArgumentError(
+            f"label column {column.name!r}",
+            "of text, whole numbers or booleans",
+            f"type {column.dtype}",
+        )
+    classes, labels = levels(column)
+    if len(classes) < 2:
+        raise InvalidArgumentError(
+            f"label column {column.name!r}", "of at least two classes", f"only {classes[0]!r}"
+        )
+    return classes, labels
+
+
+def _encoded(column: pl.Series) -> tuple[Floats, tuple[str, ...]]:
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return standardised(column.cast(pl.Float64).to_numpy()[:, None]), (column.name,)
+    if not _is_text(column):
+        raise InvalidArgumentError(
+            f"column {column.name!r}",
+            "of numbers, booleans or text",
+            f"type {column.dtype}",
+            "Convert it, or leave it out of features.",
+        )
+    different = column.n_unique()
+    if different > MOST_LEVELS:
+        raise InvalidArgumentError(
+            f"column {column.name!r}",
+            f"text of at most {MOST_LEVELS} different values",
+            f"{different}",
+            "Group rare values, or leave the column out of features.",
+        )
+    return one_hot(column.cast(pl.String))

@@ -7,8 +7,7 @@ its 117 indicators.
 import numpy as np
 import polars as pl
 
-from seqbatch.datasets.encoding import levels, one_hot, unit_rows
-from seqbatch.datasets.files import public
+from seqbatch.datasets.files import levels, one_hot, public, unit_rows
 from seqbatch.datasets.labelled import Labelled
 
 ATTRIBUTES = (

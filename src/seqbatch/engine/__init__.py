@@ -5,9 +5,7 @@ statistics are merged in a tree that depends on the number of pieces alone, so t
 result do not depend on the engine.
 """
 
-from seqbatch.engine.base import Engine
-from seqbatch.engine.merging import merge_tree
-from seqbatch.engine.opening import ENGINES, open_engine
-from seqbatch.engine.running import as_completed, over_batches
+from seqbatch.engine.address import ENGINES, open_engine
+from seqbatch.engine.base import Engine, as_completed, merge_tree, over_batches
 
 __all__ = ["ENGINES", "Engine", "as_completed", "merge_tree", "open_engine", "over_batches"]

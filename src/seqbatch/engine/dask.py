@@ -1,4 +1,4 @@
-"""The engine of a Dask cluster: futures, each piece a task."""
+"""The engine of a Dask cluster."""
 
 import logging
 import signal

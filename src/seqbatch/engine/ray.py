@@ -1,4 +1,4 @@
-"""The engine of a Ray cluster: core tasks, each piece one."""
+"""The engine of a Ray cluster."""
 
 import logging
 import os

@@ -5,37 +5,43 @@ Pure functions over arrays, which need no campaign. Waves of :class:`Rows` are s
 the others, costs next to nothing. :func:`evaluate` judges any policy on any logged table.
 """
 
-from seqbatch.inference.anytime import anytime
-from seqbatch.inference.as_run import RunValue, gain_over_best, run_value
-from seqbatch.inference.batched_least_squares import batched_least_squares
-from seqbatch.inference.boundaries import boundaries, spent
-from seqbatch.inference.coefficients import Coefficients, lift_coefficients
+from seqbatch.inference.boundaries import (
+    boundaries,
+    chances_to_stop,
+    error_of_looks,
+    futility_boundaries,
+    spent,
+)
+from seqbatch.inference.coefficients import Coefficients, batched_least_squares, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.drift import Drift, drift
-from seqbatch.inference.dunnett import dunnett_critical, simultaneous_lifts
-from seqbatch.inference.evaluate import Evaluation, evaluate
-from seqbatch.inference.exchange import (
-    open_bandit_feedback,
-    vowpal_wabbit_lines,
-    write_parquet,
+from seqbatch.inference.estimates import (
+    PlanOfShares,
+    Pooled,
+    WaveEstimate,
+    anytime,
+    estimate_wave,
+    naive_lift,
+    plan_of_shares,
+    pool,
+    pool_by_size,
+    share_when_assigned,
 )
-from seqbatch.inference.found_splits import FoundSplits, strongest_splits
-from seqbatch.inference.futility import futility_boundaries
-from seqbatch.inference.holm import group_sequential_holm, holm
-from seqbatch.inference.inflation import error_of_looks
+from seqbatch.inference.evaluate import Evaluation, evaluate
 from seqbatch.inference.intervals import Interval
+from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.looks import Look, Looks, look
-from seqbatch.inference.naive import naive_lift
-from seqbatch.inference.next_rule import NextRule, judge_next_rule
-from seqbatch.inference.partitions import Declared, Eligible, Split
-from seqbatch.inference.planned_precision import detectable_lift, planned_error, planned_path
-from seqbatch.inference.pooling import Pooled, pool, pool_by_size
+from seqbatch.inference.multiplicity import (
+    dunnett_critical,
+    group_sequential_holm,
+    holm,
+    simultaneous_lifts,
+)
+from seqbatch.inference.precision import detectable_lift, planned_error, planned_path
 from seqbatch.inference.rows import Rows
-from seqbatch.inference.segments import Segments, within_segments
-from seqbatch.inference.shares import PlanOfShares, plan_of_shares, share_when_assigned
-from seqbatch.inference.stopping_chances import chances_to_stop
-from seqbatch.inference.summary import WaveSummary, summarise
-from seqbatch.inference.wave_estimate import WaveEstimate, estimate_wave
+from seqbatch.inference.rules import NextRule, RunValue, gain_over_best, judge_next_rule, run_value
+from seqbatch.inference.segments import FoundSplits, Segments, strongest_splits, within_segments
+from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, summarise
 
 __all__ = [
     "AsRun",

@@ -1,12 +1,7 @@
-"""Group-sequential boundaries by alpha spending, for any number of looks at any information.
-
-Before the boundary is crossed, the statistic's density is carried from look to look by numerical
-integration (Armitage, McPherson and Rowe 1969), and each boundary is set to spend what the
-spending function allows (Lan and DeMets 1983). One-sided; both sides have the same boundary.
-"""
+"""Group-sequential boundaries: alpha spending, futility, and the chance to stop early."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import ceil, e, log, pi, sqrt
@@ -16,6 +11,14 @@ import numpy as np
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
+
+# ----------------------------------------------------------------------
+# Group-sequential boundaries by alpha spending, for any number of looks at any information.
+#
+# Before the boundary is crossed, the statistic's density is carried from look to look by numerical
+# integration (Armitage, McPherson and Rowe 1969), and each boundary is set to spend what the
+# spending function allows (Lan and DeMets 1983). One-sided; both sides have the same boundary.
+
 
 RULES = ("obrien-fleming", "pocock")
 #: Beyond this the normal distribution has nothing left that would count.
@@ -202,3 +205,143 @@ def _nodes(low: float, high: float, *, width: float) -> tuple[Floats, Floats]:
     half = (high - low) / panels / 2
     z = (ends[:-1, None] + half * (nodes + 1)).ravel()
     return z, np.tile(weights * half, panels)
+
+
+# ----------------------------------------------------------------------
+# When to give up: bounds below which success has become unlikely.
+#
+# They are not binding: success boundaries do not count on them, so that going on below one costs
+# no error.
+
+
+def futility_boundaries(
+    information: Sequence[float], *, rule: str, alpha: float = 0.025, power: float = 0.9
+) -> tuple[float, ...]:
+    """Return the bound of the statistic below which stopping for futility is suggested.
+
+    The chance to miss an effect, 1 - power, is spent over the looks by the same rule as the error.
+    The effect is that at which the bounds for futility and success meet when all information is
+    in: with it, the campaign succeeds with probability `power` even if every bound is obeyed.
+
+    Parameters
+    ----------
+    information
+        Fractions at all planned looks; the last is 1.
+    rule, alpha
+        See :func:`~seqbatch.inference.boundaries.spent`.
+    power
+        The chance of success at the effect that the campaign is for.
+
+    Examples
+    --------
+    >>> looks = [1 / 3, 2 / 3, 1]
+    >>> [round(b, 3) for b in futility_boundaries(looks, rule="obrien-fleming")]
+    [-0.695, 1.002, 1.993]
+    """
+    from scipy.optimize import brentq
+
+    times = require_information(information)
+    miss = 1 - arguments.number("power", power, above=alpha, at_most=1 - 1e-6)
+    success = boundaries(times, rule=rule, alpha=alpha)
+
+    def excess(drift: float) -> float:
+        return _obeyed(times, success, drift, rule, miss)[1] - power
+
+    effect = float(brentq(excess, 0.01, 12, xtol=1e-9))
+    return tuple(_obeyed(times, success, effect, rule, miss)[0])
+
+
+def _obeyed(
+    times: Sequence[float], success: Sequence[float], drift: float, rule: str, miss: float
+) -> tuple[list[float], float]:
+    """Return the bounds at an effect of this drift, and the chance of success if all are obeyed."""
+    state, found, before, won = None, [], 0.0, 0.0
+    for time, high in zip(times, success, strict=True):
+        total = spent(time, rule=rule, alpha=miss)
+        state = Density.first(time, drift) if state is None else state.carried(time)
+        won += state.above(high)
+        last = time == times[-1]
+        # Never above the bound of success, and equal to it at the end.
+        low = high if last else min(state.lower(total - before), high)
+        found.append(low)
+        before = total
+        state = state.kept(low, high)
+    return found, won
+
+
+# ----------------------------------------------------------------------
+# What several looks cost where each of them uses the boundary of a single one.
+
+
+def error_of_looks(information: Sequence[float], *, bound: float) -> float:
+    """Return the two-sided error of stopping at the first look beyond a bound, if nothing differs.
+
+    Parameters
+    ----------
+    information
+        t_1 < t_2 < ..., fractions of the information at the looks.
+    bound
+        The one of all looks, such as 1.96.
+
+    Examples
+    --------
+    >>> round(error_of_looks([1.0], bound=1.959964), 4)
+    0.05
+    >>> round(error_of_looks([1 / 3, 2 / 3, 1], bound=1.959964), 3)
+    0.107
+    """
+    state, crossed = None, 0.0
+    for time in require_information(information):
+        state = Density.first(time) if state is None else state.carried(time)
+        crossed += state.above(bound) + state.below(-bound)
+        state = state.kept(-bound, bound)
+    return crossed
+
+
+# ----------------------------------------------------------------------
+# Before the campaign: how likely a look is to find a lift, and so to stop early.
+
+
+def chances_to_stop(
+    information: Sequence[float], means: Sequence[float], *, rule: str, alpha: float = 0.025
+) -> tuple[float, ...]:
+    """Return the probability that each look is the first at which a lift is found.
+
+    Found is a statistic above the boundary; paths that fell below its negative have stopped, too,
+    with the opposite verdict, which does not count.
+
+    Parameters
+    ----------
+    information
+        t_1 < t_2 < ..., fractions of the information at the planned looks.
+    means
+        The mean of the statistic at each look: the lift over its standard error by then.
+    rule, alpha
+        See :func:`~seqbatch.inference.boundaries.spent`.
+
+    Examples
+    --------
+    A lift that a single look at the end finds with probability 0.9, and three looks:
+
+    >>> means = [3.2415 * sqrt(t) for t in (1 / 3, 2 / 3, 1)]
+    >>> chances = chances_to_stop([1 / 3, 2 / 3, 1], means, rule="obrien-fleming")
+    >>> [round(chance, 3) for chance in chances], round(sum(chances), 3)
+    ([0.033, 0.521, 0.342], 0.897)
+    """
+    times = require_information(information)
+    if len(means) != len(times):
+        raise InvalidArgumentError("means", f"{len(times)} numbers, one a look", len(means))
+    state, found, before = None, [], (0.0, 0.0)
+    for time, mean, bound in zip(
+        times, means, boundaries(times, rule=rule, alpha=alpha), strict=True
+    ):
+        # The drift of the part that is new: the statistic's mean need not grow evenly.
+        drift = (mean * sqrt(time) - before[1]) / (time - before[0])
+        if state is None:
+            state = Density.first(time, drift)
+        else:
+            state = replace(state, drift=drift).carried(time)
+        found.append(state.above(bound))
+        state = state.kept(-bound, bound)
+        before = (time, mean * sqrt(time))
+    return tuple(found)

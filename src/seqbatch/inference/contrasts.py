@@ -1,4 +1,4 @@
-"""What can be asked of a campaign: means, lifts, the rule as run and its gains.
+"""The contrasts that can be asked for: means, lifts, the campaign as run and its gains.
 
 Each contrast turns the scores of a unit into one number, and says what that number costs: how
 much noise the inverse probabilities bring in, known before any outcome.

@@ -1,4 +1,4 @@
-"""Drift: whether actions bring the same, and units are the same, in every wave."""
+"""Drift: whether lifts and units are the same in every wave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from seqbatch.display import Table, shown
 from seqbatch.inference.contrasts import Contrast, Lift, Mean
-from seqbatch.inference.holm import holm
-from seqbatch.inference.pooling import Pooled, pool
+from seqbatch.inference.estimates import Pooled, pool
+from seqbatch.inference.multiplicity import holm
 from seqbatch.inference.summary import WaveSummary
 
 

@@ -1,4 +1,4 @@
-"""What another policy would have brought, from any log that holds probabilities."""
+"""Off-policy evaluation: what another policy would have earned, from any log with probabilities."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,13 +10,9 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.display import Table, shown
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.clusters import ClusterSums
 from seqbatch.inference.intervals import Interval, interval_table, student
-from seqbatch.inference.model import Model
-from seqbatch.inference.moments import Moments
-from seqbatch.inference.returned import ReturnedByAction
-from seqbatch.inference.rows import ROUNDING, Rows, Wave, pieces
-from seqbatch.inference.scores import score
+from seqbatch.inference.model import Model, ReturnedByAction, score
+from seqbatch.inference.rows import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
 from seqbatch.inference.summary import gathered
 
 #: A policy: the probability of every action for every unit, or a function that returns them.

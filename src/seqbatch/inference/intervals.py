@@ -1,4 +1,4 @@
-"""An estimate with its interval, and the words for it."""
+"""An estimate with its interval."""
 
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt

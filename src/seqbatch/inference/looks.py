@@ -1,4 +1,4 @@
-"""Looks after each wave: where the boundary is, where the statistic is, and what the rule says."""
+"""Looks after each wave: boundary, statistic, and what the stopping rule says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ from math import inf, isfinite, nan, ulp
 from seqbatch.core import arguments
 from seqbatch.display import Table, number, shown
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import boundaries
+from seqbatch.inference.boundaries import boundaries, futility_boundaries
 from seqbatch.inference.contrasts import Contrast
-from seqbatch.inference.futility import futility_boundaries
+from seqbatch.inference.estimates import pool
 from seqbatch.inference.intervals import Interval, quantile
-from seqbatch.inference.pooling import pool
 from seqbatch.inference.summary import WaveSummary
 
 RULES = ("obrien-fleming", "pocock", "none")

@@ -1,13 +1,19 @@
-"""What outcomes of waves 1 to m say about each action: ridge regressions from kept sums."""
+"""Models of outcomes and of missing outcomes, and doubly robust scores."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
 from seqbatch.core import Statistics
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.inference.rows import Rows
+from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.inference.rows import ClusterSums, Rows, Wave, pieces
+
+# ----------------------------------------------------------------------
+# What outcomes of waves 1 to m say about each action: ridge regressions from kept sums.
+
 
 #: Penalties of the ridge regressions: hardly any on the constant, one on standardised columns.
 ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
@@ -106,3 +112,212 @@ class Model:
             x = rows.features[here]
             leverage[here] = np.einsum("np,np->n", x @ inverse, x)
         return leverage
+
+
+# ----------------------------------------------------------------------
+# How likely an outcome comes back: by action, or by action and features.
+
+
+#: Newton's method on a strictly convex function settles in a few steps; these are plenty.
+STEPS, SETTLED = 50, 1e-10
+
+
+class Returned(Protocol):
+    """Says how likely the outcome of each unit was to come back, under the action it got."""
+
+    def of(self, rows: Rows) -> Floats:
+        """Return q of each unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnedByAction:
+    """q_a: the share of outcomes back among units of an action.
+
+    One prior observation at the overall share keeps it above 0.
+    """
+
+    shares: Floats
+
+    @classmethod
+    def fitted(cls, evidence: Evidence) -> "ReturnedByAction":
+        """Count over all waves so far."""
+        # Where nothing came back at all, no outcome is weighted: any share above 0 will do.
+        back, prior = evidence.statistics.count, evidence.share_returned or 1.0
+        return cls((back + prior) / (evidence.assigned + 1))
+
+    def of(self, rows: Rows) -> Floats:
+        """Return q of each unit."""
+        return self.shares[rows.actions]
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnedByFeatures:
+    """q_a(x): a ridge logistic regression for each action.
+
+    For outcomes that may be missing by feature. Sums do not suffice here: every step of Newton's
+    method goes through all waves so far again.
+    """
+
+    coefficients: Floats
+
+    @classmethod
+    def fitted(cls, rows: Iterable[Rows], evidence: Evidence) -> "ReturnedByFeatures":
+        """Fit to whether outcomes came back, over all waves so far."""
+        actions, columns = len(evidence.assigned), evidence.statistics.dim
+        penalty = np.full(columns, ON_COLUMNS)
+        penalty[0] = ON_CONSTANT
+        b = np.zeros((actions, columns))
+        for _ in range(STEPS):
+            slope, curvature = -penalty * b, np.tile(np.diag(penalty), (actions, 1, 1))
+            for piece in rows:
+                for action in range(actions):
+                    here = piece.actions == action
+                    x = piece.features[here]
+                    q = _logistic(x @ b[action])
+                    slope[action] += x.T @ (piece.returned[here] - q)
+                    curvature[action] += (x * (q * (1 - q))[:, None]).T @ x
+            step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
+            # Where all or none came back the constant runs off; a bounded step keeps it finite.
+            step *= np.minimum(1, 5 / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
+            b = b + step
+            if np.abs(step).max() < SETTLED:
+                break
+        return cls(b)
+
+    def of(self, rows: Rows) -> Floats:
+        """Return q of each unit."""
+        return _logistic(np.einsum("np,np->n", rows.features, self.coefficients[rows.actions]))
+
+
+def _logistic(z: Floats) -> Floats:
+    from scipy.special import expit
+
+    q: Floats = expit(z)
+    return q
+
+
+# ----------------------------------------------------------------------
+# Doubly robust scores: what each action would have brought a unit, without bias of the policy.
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of some units.
+
+    Parameters
+    ----------
+    values
+        G_i(a), shape (n, K): the model's prediction, corrected by the unit's own outcome where
+        the unit got action a.
+    residuals
+        e_i, the outcome less its leave-one-out prediction; NaN where no outcome came back.
+    """
+
+    values: Floats
+    residuals: Floats
+
+
+def score(rows: Rows, model: Model, returned: Returned) -> Scores:
+    """Return G_i(a) = mu_a(x_i) + 1{A_i = a} R_i e_i / (p_i(a) q_a).
+
+    The model may have seen the units' own outcomes: a unit's residual, and its prediction of the
+    action it got, are those of the regression without that unit, which its leverage gives at once.
+
+    Parameters
+    ----------
+    rows
+        The units.
+    model
+        Fitted to all waves up to theirs.
+    returned
+        How likely their outcomes were to come back.
+    """
+    values = model.predictions(rows)
+    own = np.arange(rows.count), rows.actions
+    residuals = (rows.outcomes - values[own]) / (1 - model.leverages(rows))
+    back = rows.returned
+    known = residuals[back]
+    weights = inverse_weights(rows, returned)[back]
+    values[back, rows.actions[back]] = rows.outcomes[back] - known + known * weights
+    return Scores(values, residuals)
+
+
+def inverse_weights(rows: Rows, returned: Returned) -> Floats:
+    """Return 1 / (p q) of each unit at the action it got."""
+    return 1 / (rows.taken * returned.of(rows))
+
+
+# ----------------------------------------------------------------------
+# Least squares of one action in one wave, by its own outcomes alone.
+
+
+#: A wave is used where an action has this many outcomes more than there are columns.
+SPARE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class ActionFit:
+    """Least squares of one action in one wave.
+
+    Parameters
+    ----------
+    coefficients
+        b, shape (P,).
+    covariance
+        By HC3, over clusters where there are some, shape (P, P).
+    inverse
+        (sum w x x')^-1.
+    residual_squares
+        The sum of squared residuals.
+    count
+        How many outcomes.
+    """
+
+    coefficients: Floats
+    covariance: Floats
+    inverse: Floats
+    residual_squares: float
+    count: int
+
+
+def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
+    """Fit one action's outcomes in one wave, weighted by 1/p or not; None where there are too few.
+
+    Two passes over the wave: the sandwich needs residuals.
+    """
+    gram = moment = None
+    count = 0
+    for x, y, w, _ in _outcomes(wave, action, weighted):
+        gram = (x * w[:, None]).T @ x + (0 if gram is None else gram)
+        moment = x.T @ (w * y) + (0 if moment is None else moment)
+        count += len(y)
+    if gram is None or moment is None or count < len(moment) + SPARE:
+        return None
+    inverse = np.linalg.pinv(gram, hermitian=True).astype(np.float64)
+    b = inverse @ moment
+    meat, squares, clusters = np.zeros_like(gram), 0.0, None
+    for x, y, w, names in _outcomes(wave, action, weighted):
+        residuals = y - x @ b
+        leverage = w * np.einsum("np,np->n", x @ inverse, x)
+        # A unit that alone determines a coefficient has leverage 1, and no residual of its own.
+        scaled = w * residuals / np.maximum(1 - leverage, 1e-9)
+        squares += float(residuals @ residuals)
+        if names is None:
+            meat += (x * scaled[:, None] ** 2).T @ x
+        else:
+            part = ClusterSums.of(names, x * scaled[:, None])
+            clusters = part if clusters is None else clusters.merge(part)
+    if clusters is not None:
+        meat = clusters.sums.T @ clusters.sums
+    return ActionFit(b, inverse @ meat @ inverse, inverse, squares, count)
+
+
+def _outcomes(
+    wave: Wave, action: int, weighted: bool
+) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
+    """Yield features, outcomes, weights and clusters of units that got an action and answered."""
+    for rows in pieces(wave):
+        here = rows.returned & (rows.actions == action)
+        w = 1 / rows.taken[here] if weighted else np.ones(int(here.sum()))
+        names = None if rows.clusters is None else rows.clusters[here]
+        yield rows.features[here], rows.outcomes[here], w, names

@@ -1,10 +1,9 @@
 """The paper's figures, each a declaration and an analysis, and some of our own."""
 
 from seqbatch.lab.batches import Batches
-from seqbatch.lab.claims import Claim
 from seqbatch.lab.comparison import Comparison, compare
 from seqbatch.lab.coverage import Coverage
-from seqbatch.lab.experiment import Experiment, Options, reproduce
+from seqbatch.lab.experiment import Claim, Experiment, Options, reproduce
 from seqbatch.lab.figure1 import Figure1
 from seqbatch.lab.figure2 import Figure2
 from seqbatch.lab.figure3 import Figure3

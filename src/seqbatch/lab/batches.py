@@ -10,8 +10,7 @@ from numpy.random import SeedSequence
 from seqbatch import grids, theory
 from seqbatch.environments import Environment, Gaussian, WorstCase
 from seqbatch.lab.charts import Look, above_zero, drawn, interval_words, looks, pictured
-from seqbatch.lab.claims import Claim, Estimate, all_of, ratio, slope_estimates
-from seqbatch.lab.experiment import Options
+from seqbatch.lab.experiment import Claim, Estimate, Options, all_of, ratio, slope_estimates
 from seqbatch.pictures import INK, fitted
 from seqbatch.policies import SBPE, SBUCB, Policy
 from seqbatch.simulation import run_tasks, simulate, slopes, summarise

@@ -11,8 +11,7 @@ from seqbatch import Learner, datasets
 from seqbatch.datasets import Labelled
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import Look, drawn, looks, pictured
-from seqbatch.lab.claims import Claim
-from seqbatch.lab.experiment import Options
+from seqbatch.lab.experiment import Claim, Options
 from seqbatch.pictures import fitted
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 from seqbatch.simulation import run_tasks

@@ -12,8 +12,7 @@ from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import drawn, interval_words, looks, pictured
-from seqbatch.lab.claims import Claim, Estimate, all_of, difference, slope_estimates
-from seqbatch.lab.experiment import Options
+from seqbatch.lab.experiment import Claim, Estimate, Options, all_of, difference, slope_estimates
 from seqbatch.planning import plan
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE
 from seqbatch.simulation import Line, paired, slopes, summarise, sweep

@@ -19,8 +19,15 @@ from seqbatch.datasets import (
 from seqbatch.environments import FeaturePool, Instance
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import above_zero, drawn, interval_words, looks, pictured
-from seqbatch.lab.claims import Claim, Estimate, all_of, difference, ratio, slope_estimates
-from seqbatch.lab.experiment import Options
+from seqbatch.lab.experiment import (
+    Claim,
+    Estimate,
+    Options,
+    all_of,
+    difference,
+    ratio,
+    slope_estimates,
+)
 from seqbatch.pictures import fitted
 from seqbatch.policies import BPE, LBGL, RBGL
 from seqbatch.simulation import Line, slopes, summarise, sweep

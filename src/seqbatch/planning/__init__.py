@@ -3,9 +3,9 @@
 from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan
 from seqbatch.planning.result import Plan
-from seqbatch.planning.rows import Candidate, Row, Sensitivity
 from seqbatch.planning.sample import Sample
-from seqbatch.planning.trade import Trade, TradePoint
+from seqbatch.planning.tables import Candidate, Row, Sensitivity
+from seqbatch.planning.tradeoff import Trade, TradePoint
 
 __all__ = [
     "Candidate",

@@ -1,4 +1,4 @@
-"""What the theorems guarantee: the rows of an adversarial plan's table."""
+"""The guarantees of the theorems: the rows of an adversarial plan."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ import numpy as np
 
 from seqbatch import grids, theory
 from seqbatch.display import counted
-from seqbatch.planning.choosing import Choice
+from seqbatch.planning.choice import Choice
 from seqbatch.planning.request import Request
-from seqbatch.planning.rows import Row
+from seqbatch.planning.tables import Row
 
 
 def guarantee(request: Request, batches: int | None) -> Row:

@@ -22,10 +22,8 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws
-from seqbatch.planning.trials.greedy import Past
-from seqbatch.planning.trials.near_ties import with_near_ties
-from seqbatch.planning.trials.posterior import parameters_given
+from seqbatch.planning.trials.draws import Draws, parameters_given, with_near_ties
+from seqbatch.planning.trials.runs import Past
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 

@@ -1,31 +1,176 @@
-"""How many batches, how big, and what they cost: the question and its answer."""
+"""A plan: how many batches, how big, and what they cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from seqbatch import grids
 from seqbatch.core import Statistics, arguments
+from seqbatch.display import counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.answers import Report, adversarial, silent, stochastic
-from seqbatch.planning.asked import (
+from seqbatch.grids import Grid
+from seqbatch.planning.choice import choose
+from seqbatch.planning.costs import online_row, row, sensitivity
+from seqbatch.planning.detection import least_share, planned_lift, units_needed
+from seqbatch.planning.grids import best_grids
+from seqbatch.planning.guarantee import choose_guarantee, guarantee
+from seqbatch.planning.policies import GREEDY, candidates, preferred, ucb
+from seqbatch.planning.replanning import model_given, request_given
+from seqbatch.planning.request import (
+    GridKind,
+    Request,
+    Sizes,
     conduct_of,
+    law_of,
     limits_of,
     model_of,
     numbers_of,
     require_answerable,
     require_possible,
+    several,
 )
-from seqbatch.planning.detecting import detecting
-from seqbatch.planning.effects import law_of, several
-from seqbatch.planning.policy_candidates import GREEDY
-from seqbatch.planning.replanning import model_given, request_given
-from seqbatch.planning.request import GridKind, Request
 from seqbatch.planning.result import Plan
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.policies.base import LinearPolicy
+
+# ----------------------------------------------------------------------
+# The answers to a request: by simulation where contexts are stochastic, else by the theorems.
+
+
+#: Is told which share of the work is done.
+Report = Callable[[float], None]
+
+
+def silent(_: float) -> None:
+    """Tell nobody."""
+
+
+def stochastic(
+    request: Request, *, policy: LinearPolicy | None = None, progress: Report = silent
+) -> Plan:
+    """Answer by simulation; policies are compared unless one is given, or time is short."""
+    if request.quick:
+        policy = policy or GREEDY
+    # Beside the grids, two steps: fully online, and the policies.
+    steps = len(request.numbers) + 2
+    found = best_grids(request, lambda grids: progress(grids / steps))
+    online = online_row(request, found.values())
+    progress(1 - 1 / steps)
+    rows = [row(request, sizes, online.regret) for sizes in found.values()]
+    choice = choose(request, rows, online)
+    chosen = next(one for one in rows if one.batches == choice.batches)
+    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
+    progress(1.0)
+    return Plan(
+        request=request,
+        contexts="stochastic",
+        grid=_grid(chosen.sizes),
+        policy=policy or preferred(made),
+        reason=choice.reason,
+        met=choice.met,
+        rows=tuple(rows),
+        online=online,
+        candidates=made,
+        # What was learned from outcomes is no guess.
+        wrong_guesses=tuple
+        if request.model.past is not None
+        else partial(sensitivity, request, chosen.sizes),
+    )
+
+
+def adversarial(request: Request) -> Plan:
+    """Answer by the theorems alone: which contexts will come is not known.
+
+    More batches are always better then, so the most are chosen unless batches have a cost.
+    """
+    rows = [guarantee(request, number) for number in request.numbers]
+    choice = choose_guarantee(request, rows)
+    chosen = next(one for one in rows if one.batches == choice.batches)
+    return Plan(
+        request=request,
+        contexts="adversarial",
+        grid=_grid(chosen.sizes),
+        policy=ucb(request.model, request.limits.units),
+        reason=choice.reason,
+        met=choice.met,
+        rows=tuple(rows),
+        online=guarantee(request, None),
+        candidates=(),
+        # The guarantee does not depend on the effect, so that there is none to guess wrong.
+        wrong_guesses=tuple,
+    )
+
+
+def _grid(sizes: Sequence[int]) -> Grid:
+    return grids.explicit(int(end) for end in np.cumsum(sizes))
+
+
+# ----------------------------------------------------------------------
+# The least randomised share with which a plan detects a lift.
+
+
+def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) -> Plan:
+    """Return the plan with the least randomised share that detects a lift.
+
+    The more units are randomised, the smaller are the first batches of the best grid: the share is
+    raised until the grid that belongs to it detects the lift.
+
+    Parameters
+    ----------
+    request
+        What was asked for; its randomised share is the least that is tried.
+    lift
+        To be detected, with the request's power.
+    answer
+        Makes a plan.
+    """
+    # Whatever the batches, not more can be known than if all units were randomised in one.
+    _enough(request, (request.limits.units,), GREEDY, lift)
+    while True:
+        made = answer(request)
+        share = _enough(request, made.grid.sizes, made.policy, lift)
+        if share <= request.model.conduct.randomised:
+            return made
+        request = _raised(request, share, made, lift)
+
+
+def _raised(request: Request, share: float, made: Plan, lift: float) -> Request:
+    """Return the request with a share whose own best grid, of as many batches, is enough."""
+    fewer = [number for number in request.numbers if number <= made.batches]
+    while share > request.model.conduct.randomised:
+        conduct = replace(request.model.conduct, randomised=share)
+        request = replace(request, model=replace(request.model, conduct=conduct))
+        sizes = best_grids(replace(request, numbers=fewer))[made.batches]
+        share = _enough(request, sizes, made.policy, lift)
+    return request
+
+
+def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -> float:
+    """Return the least share that is enough on these batches, or say that none is."""
+    model, power = request.model, request.power
+    share = least_share(model, sizes, policy, lift=lift, power=power)
+    if share is not None:
+        return share
+    everyone = replace(model, conduct=replace(model.conduct, randomised=1.0))
+    least = planned_lift(everyone, sizes, policy, power=power)
+    needed = units_needed(model, policy, lift=lift, power=power)
+    raise InvalidArgumentError(
+        "detect",
+        f"at least {number(least, 3)}, the lift that {counted(request.limits.units, 'unit')} show "
+        f"with {percent_cut(power)} power if all of them are randomised",
+        lift,
+        f"No plan with these units can; about {counted(needed, 'unit')} would, all randomised.",
+    )
+
+
+# ----------------------------------------------------------------------
+# How many batches, how big, and what they cost: the question and its answer.
+
 
 ContextKind = Literal["stochastic", "adversarial"]
 #: A quick answer's table goes so far.

@@ -1,9 +1,10 @@
-"""Planning anew: what the outcomes so far say of effect and noise, and the sizes that follow."""
+"""Replanning: effect and noise learned so far, and the sizes that follow."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,219 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.asked import limits_of
-from seqbatch.planning.effects import EffectLaw
-from seqbatch.planning.evidence import centred, common_spread, learned
-from seqbatch.planning.grid_search import tune
-from seqbatch.planning.limits import Limits, Sizes
+from seqbatch.planning.grids import tune
 from seqbatch.planning.model import Model
-from seqbatch.planning.request import JUDGING, TUNING, Request
+from seqbatch.planning.request import (
+    JUDGING,
+    TUNING,
+    USUAL,
+    EffectLaw,
+    Limits,
+    Request,
+    Sizes,
+    limits_of,
+)
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.greedy import Past, Rates
-from seqbatch.planning.whitening import whitened
+from seqbatch.planning.trials.runs import Past, Rates
+
+# ----------------------------------------------------------------------
+# What outcomes say of effect and noise: how likely they are under each pair of the two.
+#
+# The law is that of :mod:`seqbatch.planning.model`, one level up: given the effect, every
+# coordinate of an action's parameters is the actions' common part plus N(0, s^2), and rewards
+# scatter by the noise. What all actions have in common moves no choice and is no effect, so that
+# the common part is left open by a law of its own, far wider than the rewards. All of it is
+# normal: the likelihood has a closed form in the sums of the outcomes.
+
+
+Scenario = tuple[float, float]
+
+#: The prior's spread, as that of a law of effects, is at least this: a guess may be far off, and
+#: from here on there are outcomes to correct it.
+MISJUDGED = 4.0
+#: Effects that are tried: as far from the stated one and from the usual one, in such steps.
+REACH, STEP = 128.0, math.sqrt(2.0)
+#: Noise levels that are tried, in standard errors from what the residuals show.
+NOISE_STEPS = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
+#: How many equally plausible scenarios stand for what was learned.
+SCENARIOS = 32
+#: The common part's standard deviation over that of the rewards.
+OPEN = 100.0
+
+
+def common_spread(known: Statistics, model: Model) -> float:
+    """Return the standard deviation of what all actions have in common, 0 in the shared model."""
+    if model.layout == "shared":
+        return 0.0
+    return OPEN * math.sqrt(float(known.squares.sum() / max(known.count.sum(), 1)))
+
+
+def log_evidence(known: Statistics, *, spread: float, noise: float, common: float) -> float:
+    """Return the logarithm of the density of outcomes, on average over all parameters.
+
+    Parameters
+    ----------
+    known
+        The outcomes' sums, one cell per model, in whitened coordinates.
+    spread, noise
+        The standard deviations of parameters around their common part, and of rewards.
+    common
+        That of the common part's coordinates; 0 where there is none.
+    """
+    variance, ratio = noise**2, (noise / spread) ** 2
+    system = known.gram + ratio * np.eye(known.dim)
+    solved = np.linalg.solve(system, np.concatenate([known.gram, known.moment[..., None]], axis=2))
+    explained = float(np.einsum("ai,ai->", known.moment, solved[..., -1]))
+    # ln det (I + G / ratio), action by action.
+    widths = float(np.linalg.slogdet(system)[1].sum()) - known.moment.size * math.log(ratio)
+    count = int(known.count.sum())
+    twice = count * math.log(2 * math.pi * variance) + widths
+    twice += (float(known.squares.sum()) - explained) / variance
+    if common:
+        precision = solved[..., :-1].sum(axis=0) / spread**2
+        pull = solved[..., -1].sum(axis=0) / spread**2
+        opened = precision + np.eye(known.dim) / common**2
+        twice += float(np.linalg.slogdet(opened)[1]) + 2 * known.dim * math.log(common)
+        twice -= float(pull @ np.linalg.solve(opened, pull))
+    return -twice / 2
+
+
+def learned(known: Statistics, model: Model, law: EffectLaw) -> tuple[Scenario, ...]:
+    """Return equally plausible pairs of effect and noise, given the outcomes.
+
+    Of the effect the prior is log-normal around each of the law's guesses, or where nobody made
+    one, around the usual share of the noise that the residuals show; of the noise it is flat.
+    """
+    if not known.squares.sum():
+        # Outcomes that are all alike, as if there were no noise: nothing to judge a size by.
+        return model.scenarios
+    common, noises = common_spread(known, model), _noises(known, model)
+    usual = USUAL * float(np.median(noises))
+    law = law if law.stated else replace(law, guesses=(usual,))
+    pairs = list(product(_effects([*law.guesses, usual]), noises))
+    logs = np.array(
+        [
+            log_evidence(known, spread=model.spread(effect), noise=noise, common=common)
+            + _log_prior(effect, law)
+            for effect, noise in pairs
+        ]
+    )
+    weights = np.exp(logs - logs.max())
+    shares = np.cumsum(weights) / weights.sum()
+    # One in the middle of each of as many parts of equal weight: what weighs next to nothing is
+    # none.
+    found = np.searchsorted(shares, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
+    return tuple(pairs[place] for place in found)
+
+
+def _effects(near: list[float]) -> Floats:
+    """Return the effects to try."""
+    low, high = math.log(min(near) / REACH), math.log(max(near) * REACH)
+    steps = math.ceil((high - low) / math.log(STEP))
+    effects: Floats = np.exp(np.linspace(low, high, steps + 1))
+    return effects
+
+
+def _noises(known: Statistics, model: Model) -> Floats:
+    """Return levels around what least squares leaves, or around the stated ones."""
+    freedom, left = 0.0, 0.0
+    for gram, moment, squares, count in zip(
+        known.gram, known.moment, known.squares, known.count, strict=True
+    ):
+        fit, _, rank, _ = np.linalg.lstsq(gram, moment, rcond=1e-10)
+        freedom += max(float(count) - rank, 0.0)
+        left += max(float(squares - moment @ fit), 0.0)
+    steps = np.array(NOISE_STEPS)
+    if freedom and left > 1e-12 * known.squares.sum():
+        around: Floats = math.sqrt(left / freedom) * np.exp(steps / math.sqrt(2 * freedom))
+        return around
+    stated = float(np.exp(np.mean([math.log(noise) for _, noise in model.scenarios])))
+    wide: Floats = stated * np.exp(steps)
+    return wide
+
+
+def _log_prior(effect: float, law: EffectLaw) -> float:
+    """Return the logarithm of the prior's density of the logarithm, but for a constant."""
+    far = np.log(effect / np.array(law.guesses)) / math.log(max(law.spread, MISJUDGED))
+    return float(np.logaddexp.reduce(-(far**2) / 2))
+
+
+def centred(known: Statistics) -> Statistics:
+    """Return the sums of rewards less their mean, for rows that begin with the constant 1."""
+    mean = float(known.moment[:, 0].sum() / known.count.sum())
+    squares = known.squares - 2 * mean * known.moment[:, 0] + mean**2 * known.count
+    return replace(
+        known,
+        moment=known.moment - mean * known.gram[:, :, 0],
+        squares=np.maximum(squares, 0.0),
+    )
+
+
+# ----------------------------------------------------------------------
+# Whitening: the statistics of an experiment under way, with contexts of unit covariance.
+
+
+def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Statistics:
+    """Return statistics in coordinates in which contexts are standard normal."""
+    inverse = np.linalg.inv(_context_root(statistics, covariance, model))
+    return replace(
+        statistics,
+        gram=inverse @ statistics.gram @ inverse.T,
+        moment=statistics.moment @ inverse.T,
+    )
+
+
+def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
+    """Return the matrix that turns whitened contexts into those of the statistics.
+
+    With features every unit's row is among the statistics, whichever action it got, so that mean
+    and covariance can be read off them.
+    """
+    count, dim = int(statistics.count.sum()), statistics.dim
+    if count <= dim:
+        raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
+    if model.layout == "shared":
+        if covariance is None:
+            raise InvalidArgumentError("covariance", "given, as the plan is for dim", "none")
+        return _root(arguments.floats("covariance", covariance, (dim, dim)))
+    if covariance is not None:
+        raise InvalidArgumentError("covariance", "left out, as the plan is for features", "one")
+    second = statistics.gram.sum(axis=0) / count
+    # The mean of the constant's square is 1, and hardly anything else's is.
+    if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
+        raise InvalidArgumentError(
+            "statistics",
+            "of rows that begin with the constant 1",
+            f"mean square {second[0, 0]}",
+        )
+    mean = second[1:, 0]
+    root = np.zeros((dim, dim))
+    root[0, 0], root[1:, 0] = 1.0, mean
+    if dim > 1:
+        root[1:, 1:] = _root(second[1:, 1:] - np.outer(mean, mean))
+    return root
+
+
+def _root(covariance: Floats) -> Floats:
+    """Return a root; its rank is judged in a way that does not depend on units of measure."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    if (scale > 0).all():
+        correlation = covariance / np.outer(scale, scale)
+        # Below this a column is a combination of others, up to the rounding of their sums.
+        if np.linalg.eigvalsh(correlation).min() > 1e-8:
+            return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
+    raise InvalidArgumentError(
+        "statistics",
+        "of features that vary and are not combinations of each other",
+        "some that are constant or redundant",
+        "Leave those columns out; of each category, leave out one level.",
+    )
+
+
+# ----------------------------------------------------------------------
+# Planning anew: what the outcomes so far say of effect and noise, and the sizes that follow.
+
 
 #: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
 WORTH, SURE = 0.03, 3.0

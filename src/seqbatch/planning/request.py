@@ -1,23 +1,482 @@
-"""A request: what was asked for, and the trials that answer it."""
+"""A plan's request: arguments, limits on batches, prior effects, and the trials that answer it."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.random import SeedSequence
 
+from seqbatch import theory
+from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.effects import EffectLaw
-from seqbatch.planning.limits import Limits, Sizes
+from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning.model import Model
-from seqbatch.planning.promises import Promises
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
+from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import Draws
-from seqbatch.planning.trials.greedy import Rates
+from seqbatch.planning.trials.runs import Rates
+
+# ----------------------------------------------------------------------
+# The limits on batches: their sizes, calendar waves, and the grids that keep to both.
+
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the user allows.
+
+    Parameters
+    ----------
+    units
+        How many units are still to come.
+    smallest, largest
+        The size of a batch.
+    first
+        The size of the first batch, where it is given.
+    waves
+        Sizes of calendar waves; batches end where waves end. They add up to `units`.
+    seen
+        Units already assigned, in an experiment under way.
+    """
+
+    units: int
+    smallest: int = 1
+    largest: int | None = None
+    first: int | None = None
+    waves: tuple[int, ...] | None = None
+    seen: int = 0
+
+    def allows(self, batches: int) -> bool:
+        """Say whether any grid of this many batches keeps to the limits."""
+        if self.waves is not None:
+            return batches <= len(self.waves)
+        if self.first is not None:
+            if batches == 1:
+                return self.first == self.units
+            rest = self.units - self.first
+            return self._spans(rest, batches - 1)
+        return self._spans(self.units, batches)
+
+    def _spans(self, units: int, batches: int) -> bool:
+        most = units if self.largest is None else self.largest
+        return self.smallest * batches <= units <= most * batches
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of batches that the largest size allows."""
+        if self.largest is None or self.waves is not None:
+            return 1
+        if self.first is not None and self.first < self.units:
+            return 1 + -(-(self.units - self.first) // self.largest)
+        return -(-self.units // self.largest)
+
+    def fit(self, ends: Sequence[float]) -> Sizes:
+        """Return the sizes nearest to these ends that keep to the limits."""
+        if self.waves is not None:
+            return self._on_waves(ends)
+        largest, kept, batches = self.largest or self.units, [0], len(ends)
+        for m, end in enumerate(ends, start=1):
+            if m == 1 and self.first is not None:
+                kept.append(self.first)
+                continue
+            # Leave the batches to come no more units than they can hold, nor fewer than they need.
+            left = batches - m
+            low = max(kept[-1] + self.smallest, self.units - left * largest)
+            high = min(kept[-1] + largest, self.units - left * self.smallest)
+            kept.append(min(max(round(end), low), high))
+        return tuple(after - before for before, after in pairwise(kept))
+
+    def _on_waves(self, ends: Sequence[float]) -> Sizes:
+        """Move each end to the nearest wave's end that leaves room for the others."""
+        stops = self.stops
+        chosen, lowest = [0], 0
+        for m, end in enumerate(ends, start=1):
+            left = len(ends) - m
+            free = range(lowest, len(stops) - left)
+            place = len(stops) - 1 if left == 0 else min(free, key=lambda i: abs(stops[i] - end))
+            chosen.append(stops[place])
+            lowest = place + 1
+        return tuple(after - before for before, after in pairwise(chosen))
+
+    @property
+    def stops(self) -> list[int]:
+        """Where waves end."""
+        total, stops = 0, []
+        for wave in self.waves or ():
+            total += wave
+            stops.append(total)
+        return stops
+
+
+def feasible(limits: Limits, batches: Sequence[int]) -> list[int]:
+    """Return the numbers of batches that the limits allow; raise where there are none."""
+    allowed = [number for number in batches if limits.allows(number)]
+    if not allowed:
+        rules = {
+            "min_batch": limits.smallest if limits.smallest > 1 else None,
+            "max_batch": limits.largest,
+            "first_batch": limits.first,
+            "waves": limits.waves,
+        }
+        stated = ", ".join(f"{name} = {rule}" for name, rule in rules.items() if rule is not None)
+        wanted = f"{batches[0]}" if len(batches) == 1 else f"{min(batches)} to {max(batches)}"
+        raise InvalidGridError(
+            "batches",
+            f"possible for {limits.units} units" + (f" with {stated}" if stated else ""),
+            wanted,
+            "Loosen a limit, or ask for a different number of batches.",
+        )
+    return allowed
+
+
+# ----------------------------------------------------------------------
+# What is known of the effect before an experiment: a law around a guess, as a few points.
+#
+# Nobody knows the effect that an experiment is to find. A plan therefore takes a guess for the
+# middle of a log-normal law: the effect is as likely above the guess as below it, and with two
+# chances in three between the guess divided and multiplied by the law's spread. A few points with
+# weights stand for the law (Gauss-Hermite quadrature of the logarithm), exact for the powers of
+# the logarithm up to the ninth.
+
+
+#: Without a guess the middle is this times the noise: small, as psychologists call it, yet larger
+#: than most of what online experiments find.
+USUAL = 0.2
+#: Without a guess two effects in three are between a fifteenth and six tenths of the noise, and 19
+#: in 20 between a fiftieth and twice the noise: nearly all that anybody would experiment for.
+UNSTATED_SPREAD = 3.0
+#: Around a guess. With 20,000 units and four batches a grid for this law costs 2 to 7% more than
+#: the best one where the guess was right, and 1.2 to 1.4 times as much where the effect is four
+#: times the guess; a grid for the guess alone costs twice as much there.
+STATED_SPREAD = 2.5
+#: How many points stand for a law.
+EFFECT_POINTS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectLaw:
+    """What is known of the effect.
+
+    Parameters
+    ----------
+    guesses
+        Equally plausible ones; around a single one there may be a spread.
+    spread
+        The factor that two effects in three are within; 1 where the guesses are certain.
+    stated
+        Whether somebody made the guess; else it is the usual one.
+
+    Examples
+    --------
+    >>> EffectLaw(guesses=(0.1, 0.3)).points
+    ((0.1, 0.5), (0.3, 0.5))
+    >>> [(round(e, 3), round(w, 3)) for e, w in EffectLaw(guesses=(0.2,), spread=2.0).points]
+    [(0.028, 0.011), (0.078, 0.222), (0.2, 0.533), (0.512, 0.222), (1.449, 0.011)]
+    """
+
+    guesses: tuple[float, ...]
+    spread: float = 1.0
+    stated: bool = True
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Effects, and how likely each is."""
+        number = EFFECT_POINTS if self.spread > 1 else 1
+        places, weights = np.polynomial.hermite_e.hermegauss(number)
+        shares = weights / (weights.sum() * len(self.guesses))
+        return tuple(
+            (float(guess * self.spread**place), float(share))
+            for guess in self.guesses
+            for place, share in zip(places, shares, strict=True)
+        )
+
+
+def law_of(
+    effect: float | Sequence[float] | None, spread: float | None, noises: Sequence[float]
+) -> EffectLaw:
+    """Return the law that :func:`~seqbatch.planning.plan`'s arguments describe."""
+    if spread is not None:
+        spread = arguments.number("effect_spread", spread, at_least=1)
+    if effect is None:
+        guess = USUAL * float(np.mean(noises))
+        return EffectLaw(guesses=(guess,), spread=spread or UNSTATED_SPREAD, stated=False)
+    guesses = tuple(several("effect", effect))
+    if len(guesses) == 1:
+        return EffectLaw(guesses=guesses, spread=spread or STATED_SPREAD)
+    if spread is not None and spread > 1:
+        raise InvalidArgumentError(
+            "effect_spread",
+            "left out where several effects are given",
+            spread,
+            "They say themselves how uncertain the effect is.",
+        )
+    return EffectLaw(guesses=guesses)
+
+
+def several(name: str, value: float | Sequence[float]) -> list[float]:
+    """Return one or more numbers above 0."""
+    # Arrays count as several too, which the checker cannot tell from np.ndim.
+    values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
+    if not len(values) or isinstance(value, str):
+        raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
+    return [arguments.number(name, one, above=0) for one in values]
+
+
+# ----------------------------------------------------------------------
+# What Theorem 1 promises of equal batches of arbitrary contexts, and when it promises nothing.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promises:
+    """Theorem 1's bounds for one experiment.
+
+    Parameters
+    ----------
+    units, actions
+        T and K.
+    dim
+        d: that of all actions' models together.
+    noise
+        The standard deviation of the noise; mean rewards lie in [-1, 1] times it.
+    """
+
+    units: int
+    actions: int
+    dim: int
+    noise: float
+
+    @property
+    def most_lost(self) -> float:
+        """The most that can be lost: the range of the mean rewards, unit by unit."""
+        return 2.0 * self.units * self.noise
+
+    def of(self, largest: int) -> float:
+        """Return the bound for batches of up to `largest` units; NaN where it says nothing."""
+        # Proved for equal batches: as many of the largest size as hold all units, and some more.
+        number = -(-self.units // largest)
+        bound = self.noise * theory.sbucb_upper_bound(
+            units=number * largest, dim=self.dim, actions=self.actions, batches=number
+        )
+        return bound if bound < self.most_lost else math.nan
+
+    @property
+    def fewest(self) -> int | None:
+        """How many batches it takes to promise anything; None if no number is enough."""
+        if math.isnan(self.of(1)):
+            return None
+        low, high = 1, self.units
+        # The largest batch with which there still is a promise; a larger one promises less.
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (low, middle - 1) if math.isnan(self.of(middle)) else (middle, high)
+        return -(-self.units // low)
+
+    @property
+    def enough(self) -> int:
+        """How many batches match fully online (Corollary 1)."""
+        return theory.adversarial_batches_for_online(units=self.units, dim=self.dim)
+
+
+# ----------------------------------------------------------------------
+# What a plan's arguments describe: a model, a conduct, limits; checked.
+
+
+#: With more outcomes missing than this share there is nothing to plan.
+MOST_MISSING = 0.99
+#: How far the table goes by default; beyond that, it has every doubling.
+MAX_BATCHES = 8
+#: More units than these are not counted exactly.
+MOST_UNITS = 10**15
+#: Systems of this many multiplications for a batch of one trial take less than half a minute in
+#: all, and so do choices of this many points, actions and directions.
+MOST_WORK, MOST_CHOICES = 2_000_000, 700_000
+#: How many points stand for a batch's units.
+CHOICE_POINTS = 512
+
+
+def model_of(
+    actions: int,
+    features: int | Sample | None,
+    dim: int | None,
+    law: EffectLaw,
+    noises: Sequence[float],
+    kappa: float | None,
+) -> Model:
+    """Return the world that :func:`~seqbatch.planning.plan`'s arguments describe."""
+    if (features is None) == (dim is None):
+        raise InvalidArgumentError(
+            "features or dim",
+            "given: exactly one of the two",
+            "neither" if dim is None else "both",
+            "features is how many numbers describe a unit, with one model per action; dim is the "
+            "length of each action's vector, with one model for all.",
+        )
+    sample = features if isinstance(features, Sample) else None
+    if dim is not None:
+        length = arguments.integer("dim", dim)
+    elif sample is not None:
+        length = 1 + sample.dim
+    else:
+        # The checker does not see that `features` is neither None nor a sample here.
+        length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
+    known = 1.0 if sample is None else sample.kappa
+    return Model(
+        layout="shared" if dim is not None else "block",
+        actions=arguments.integer("actions", actions, at_least=2),
+        dim=length,
+        scenarios=tuple((effect, noise) for effect, _ in law.points for noise in noises),
+        weights=tuple(share / len(noises) for _, share in law.points for _ in noises),
+        kappa=known if kappa is None else arguments.number("kappa", kappa, above=0, at_most=1),
+        rows=None if sample is None else sample.whitened,
+    )
+
+
+def require_answerable(model: Model) -> None:
+    """Refuse a model so large that its trials would take longer than anybody waits."""
+    block = model.layout == "block"
+    models = model.actions if block else 1
+    most = int((MOST_WORK / models) ** (1 / 3))
+    if model.dim > most:
+        raise InvalidArgumentError(
+            "features" if block else "dim",
+            f"at most {max(most - block, 0)} with {model.actions} actions",
+            model.dim - block,
+            "A plan for more would take minutes, as its time grows with the cube of their number. "
+            "Plan with as many as possible; with more, first batches must be longer.",
+        )
+    most = MOST_CHOICES // (CHOICE_POINTS * min(2 * model.actions, model.dim))
+    if block and model.actions > most:
+        raise InvalidArgumentError(
+            "actions",
+            f"at most {most} with {model.dim - 1} features",
+            model.actions,
+            "A plan for more would take minutes.",
+        )
+
+
+def conduct_of(
+    actions: int,
+    randomised: float,
+    floor: float,
+    missing: float,
+    delay: int,
+    eligible: Sequence[float] | None = None,
+    capacity: Sequence[float | None] | None = None,
+) -> Conduct:
+    """Return what happens beside the policy's own choices."""
+    return Conduct(
+        eligible=_shares("eligible", eligible, actions),
+        capacity=_shares("capacity", capacity, actions),
+        randomised=arguments.number("randomised", randomised, at_least=0, at_most=1),
+        floor=arguments.number("floor", floor, at_least=0, at_most=1 / actions),
+        actions=actions,
+        missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
+        delay=arguments.integer("delay", delay, at_least=0),
+    )
+
+
+def require_possible(layout: str, conduct: Conduct, detect: float | None) -> None:
+    """Refuse restrictions that the trials or the formulas do not know, or that nobody can keep."""
+    if conduct.capacity and layout == "shared":
+        raise InvalidArgumentError(
+            "capacity",
+            "left out with dim",
+            list(conduct.capacity),
+            "Only with features is it known how units differ in what an action gains.",
+        )
+    if conduct.restricted and detect is not None:
+        raise InvalidArgumentError(
+            "detect",
+            "left out with eligible and capacity",
+            detect,
+            "The formulas for standard errors take every unit to be eligible for every action.",
+        )
+    if conduct.restricted:
+        # Refuses capacities that leave some units without an action.
+        _ = conduct.uniform
+
+
+def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> tuple[float, ...]:
+    """Return a share above 0 for each action, or () where none restricts anything."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not np.iterable(values) or len(values) != actions:
+        rule = f"{actions} shares above 0 and up to 1, one for each action"
+        raise InvalidArgumentError(name, rule, repr(values))
+    shares = tuple(
+        1.0 if value is None else arguments.number(name, value, above=0, at_most=1)
+        for value in values
+    )
+    return shares if min(shares) < 1 else ()
+
+
+def limits_of(
+    units: int,
+    min_batch: int,
+    max_batch: int | None,
+    first_batch: int | None,
+    waves: Sequence[int] | None,
+) -> Limits:
+    """Return what :func:`~seqbatch.planning.plan`'s arguments allow of the batches."""
+    T = arguments.integer("units", units)
+    if T > MOST_UNITS:
+        raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
+    smallest = arguments.integer("min_batch", min_batch)
+    for name, value in (("max_batch", max_batch), ("first_batch", first_batch)):
+        if value is not None:
+            arguments.integer(name, value)
+    if smallest > T:
+        raise InvalidGridError("min_batch", f"at most units = {T}", smallest)
+    largest = T if max_batch is None else max_batch
+    if first_batch is not None and not smallest <= first_batch <= largest:
+        raise InvalidGridError(
+            "first_batch", f"between {smallest} and {largest}, like every batch", first_batch
+        )
+    if waves is not None:
+        if min_batch != 1 or max_batch is not None or first_batch is not None:
+            raise InvalidArgumentError(
+                "waves",
+                "given without min_batch, max_batch and first_batch",
+                "waves and one of these",
+            )
+        if not isinstance(waves, Sequence | np.ndarray) or not len(waves):
+            raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
+        sizes = tuple(arguments.integer("waves", wave) for wave in waves)
+        if sum(sizes) != T:
+            raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
+        return Limits(units=T, waves=sizes)
+    return Limits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
+
+
+def numbers_of(limits: Limits, batches: int | None, max_batches: int | None) -> list[int]:
+    """Return the table's numbers of batches, including the one requested."""
+    if batches is not None and arguments.integer("batches", batches) > limits.units:
+        raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
+    usual = MAX_BATCHES if limits.waves is None else len(limits.waves)
+    if limits.largest is not None:
+        usual = max(usual, limits.fewest)
+    most = usual if max_batches is None else arguments.integer("max_batches", max_batches)
+    most = min(max(most, batches or 1), limits.units)
+    numbers = {*range(1, min(most, MAX_BATCHES) + 1), most, limits.fewest}
+    doubled = MAX_BATCHES
+    while (doubled := 2 * doubled) < most:
+        numbers.add(doubled)
+    if batches is not None:
+        feasible(limits, [batches])
+        numbers.add(batches)
+    return feasible(limits, sorted(number for number in numbers if number <= most))
+
+
+# ----------------------------------------------------------------------
+# A request: what was asked for, and the trials that answer it.
+
 
 GridKind = Literal["tuned", "paper"]
 

@@ -1,29 +1,98 @@
-"""What a plan says: tables, words, a picture."""
+"""A plan's result: tables and values."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqbatch.atomic import atomically
 from seqbatch.core import arguments
 from seqbatch.display import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
+from seqbatch.output_files import atomically, require_target
 from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.model import Model
-from seqbatch.planning.rows import Candidate, Row, Sensitivity
 from seqbatch.planning.sample import Sample
-from seqbatch.planning.trade import Trade, trade
+from seqbatch.planning.tables import Candidate, Row, Sensitivity
+from seqbatch.planning.tradeoff import Trade, trade
 from seqbatch.policies.base import LinearPolicy
-from seqbatch.targets import require_target
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
     from seqbatch.planning.request import Request
+
+
+# ----------------------------------------------------------------------
+# A plan as plain values, for JSON.
+
+
+def as_dict(plan: "Plan") -> dict[str, Any]:
+    """Return everything but the trade, which takes longer."""
+    policy = {part.name: getattr(plan.policy, part.name) for part in fields(plan.policy)}
+    answer = {
+        "units": plan.units,
+        "seen": plan.seen,
+        "actions": plan.model.actions,
+        "layout": plan.model.layout,
+        "dim": plan.model.dim,
+        "effects": list(plan.request.law.guesses),
+        "effect_spread": plan.request.law.spread,
+        "effect_stated": plan.request.law.stated,
+        "scenarios": [
+            {"effect": effect, "noise": noise, "weight": weight}
+            for (effect, noise), weight in zip(
+                plan.model.scenarios, plan.model.weights, strict=True
+            )
+        ],
+        "kappa": plan.model.kappa,
+        "contexts": plan.contexts,
+        "batches": plan.batches,
+        "asked": plan.request.batches is not None,
+        "reason": plan.reason,
+        "rule_met": plan.met,
+        "randomised": plan.model.conduct.randomised,
+        "floor": plan.model.conduct.floor,
+        "missing": plan.model.conduct.missing,
+        "delay": plan.model.conduct.delay,
+        "eligible": list(plan.model.conduct.eligible) or None,
+        "capacity": list(plan.model.conduct.capacity) or None,
+        "within": plan.within,
+        "batch_cost": plan.batch_cost,
+        "seed": plan.seed,
+        "ends": list(plan.grid.ends),
+        "sizes": list(plan.grid.sizes),
+        "policy": {"name": type(plan.policy).__name__, **policy},
+        "table": [asdict(row) for row in (*plan.rows, plan.online)],
+        "candidates": [
+            {k: v for k, v in vars(one).items() if k != "policy"} for one in plan.candidates
+        ],
+        "sensitivity": [asdict(one) for one in plan.sensitivity],
+        "detect": plan.request.detect,
+        "power": plan.request.power,
+        "detection": None if plan.detection is None else asdict(plan.detection),
+        "sample": None if plan.sample is None else plan.sample.evidence(),
+    }
+    return {key: _plain(value) for key, value in answer.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return the value without what JSON does not know: NaN and tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    return value
+
+
+# ----------------------------------------------------------------------
+# What a plan says: tables, words, a picture.
+
 
 #: What a plan can be written to: pictures, or a page.
 PICTURES = (".png", ".svg", ".html")
@@ -165,19 +234,17 @@ class Plan:
 
     def tables(self) -> list[Table]:
         """Return the rows, and what a wrong guess of the effect costs, as people see them."""
-        from seqbatch.planning.words import tables
+        from seqbatch.planning.result_text import tables
 
         return tables(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        from seqbatch.planning.plain import as_dict
-
         return as_dict(self)
 
     def chart(self) -> "alt.TopLevelMixin":
         """Return the picture: regret against the number of batches, and the grid in time."""
-        from seqbatch.planning.picture import draw
+        from seqbatch.planning.result_picture import draw
 
         return draw(self)
 
@@ -192,7 +259,7 @@ class Plan:
             Overwrite a file that is there.
         """
         from seqbatch.pictures import save
-        from seqbatch.planning.page import page
+        from seqbatch.planning.result_picture import page
 
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
@@ -202,7 +269,7 @@ class Plan:
         return save(self.chart(), target)
 
     def __repr__(self) -> str:
-        from seqbatch.planning.words import short
+        from seqbatch.planning.result_text import short
 
         return f"<Plan: {short(self)}>"
 
@@ -210,7 +277,7 @@ class Plan:
         return shown(str(self), self.tables(), draw=self.chart)
 
     def __str__(self) -> str:
-        from seqbatch.planning.words import describe
+        from seqbatch.planning.result_text import describe
 
         return describe(self)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choosing import Ties, highest, uniformly
+from seqbatch.policies.choice import Ties, highest, uniformly
 from seqbatch.policies.rule import Rule
 
 First = Literal["fixed", "uniform"]

@@ -22,7 +22,7 @@ from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.estimate import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, Ranking, State
-from seqbatch.policies.choosing import lowest, surely
+from seqbatch.policies.choice import lowest, surely
 from seqbatch.policies.rule import Rule
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import Ranking, State
-from seqbatch.policies.choosing import pick
+from seqbatch.policies.choice import pick
 from seqbatch.policies.rbgl import RBGL
 
 

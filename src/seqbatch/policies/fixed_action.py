@@ -12,7 +12,7 @@ from seqbatch.core import Contexts, Problem, arguments, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choosing import surely
+from seqbatch.policies.choice import surely
 from seqbatch.policies.rule import Rule
 
 

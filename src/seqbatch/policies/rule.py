@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seqbatch.core.arrays import Bools, Floats
-from seqbatch.policies.choosing import Ties
+from seqbatch.policies.choice import Ties
 
 
 @dataclass(frozen=True, kw_only=True)

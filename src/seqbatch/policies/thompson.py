@@ -19,7 +19,7 @@ from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ri
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import LinearPolicy, Ranking, State
-from seqbatch.policies.choosing import pick
+from seqbatch.policies.choice import pick
 from seqbatch.policies.rule import Rule
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from seqbatch.core import Contexts, least_squares
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choosing import uniformly
+from seqbatch.policies.choice import uniformly
 from seqbatch.policies.rule import Rule
 
 

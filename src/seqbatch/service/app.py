@@ -1,11 +1,13 @@
-"""The application: routes, errors, limits, and what every answer carries."""
+"""The application: routes, errors, limits, graceful stop."""
 
 import asyncio
 import contextlib
 import os
+import signal
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -17,32 +19,62 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqbatch.service import access, problems
-from seqbatch.service.grouping import Groups
+from seqbatch.service.access import Rate
+from seqbatch.service.group_commit import Groups
 from seqbatch.service.metrics import Metrics
-from seqbatch.service.pages import (
-    campaign,
-    changing,
-    closing,
-    creating,
-    documents,
-    done,
-    failing,
-    outcomes,
-    overview,
-    planner,
-    signing,
-)
-from seqbatch.service.pages import units as unit_pages
-from seqbatch.service.pages.gathering import Memory
-from seqbatch.service.pages.plans import Plans
+from seqbatch.service.pages import campaign, create, plan, rendering, sign_in, waves
+from seqbatch.service.pages.plan import Plans
+from seqbatch.service.pages.rendering import Memory
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import Problem
-from seqbatch.service.rate import Rate
-from seqbatch.service.routes import campaigns, operations, planning, units, views
+from seqbatch.service.routes import campaigns, health, plans, units, views
 from seqbatch.service.settings import Settings
-from seqbatch.service.stopping import Stopping
-from seqbatch.storage import answers, open_store, sessions
+from seqbatch.storage import answers, open_store, tokens
 from seqbatch.storage.stores import SQLStore
+
+# ----------------------------------------------------------------------
+# A signal to stop: from then on every answer ends its connection.
+#
+# The server asks connections to end after their next answer when a signal comes. One that arrives
+# in that moment is not asked, and a client that goes on asking there would hold the server for as
+# long as it waits at most.
+
+
+#: What tells a server to stop.
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stopping:
+    """Whether a signal to stop has come."""
+
+    def __init__(self) -> None:
+        self.begun = False
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Hear signals before whoever hears them now; only a main thread gets any."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        with ExitStack() as stack:
+            for number in SIGNALS:
+                before = signal.getsignal(number)
+                if callable(before):
+                    signal.signal(number, self._heard(before))
+                    stack.callback(signal.signal, number, before)
+            yield
+
+    def _heard(self, before: Callable[..., Any]) -> Callable[..., None]:
+        def heard(number: int, frame: Any) -> None:
+            self.begun = True
+            before(number, frame)
+
+        return heard
+
+
+# ----------------------------------------------------------------------
+# The application: routes, errors, limits, and what every answer carries.
+
 
 #: The store of a worker, which is a process of its own; its settings, and the folder that all
 #: workers share.
@@ -53,8 +85,7 @@ FOLDER = "SEQBATCH_SERVICE_FOLDER"
 FORGETTING, KEEPING = 3600.0, 1.0
 #: The parts of the dashboard.
 PAGES = (
-    signing, overview, campaign, documents, unit_pages, outcomes, closing, changing, done,
-    planner, creating,
+    sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router, create.router,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
@@ -97,9 +128,11 @@ def make_app(
     app.state.folder = folder
     app.state.stopping = Stopping()
     # The routes that are asked most come first: they are looked for in this order.
-    for part in (units, operations, campaigns, views, planning, *PAGES):
+    for part in (units, health, campaigns, views, plans):
         app.include_router(part.router)
-    problems.handle(app, store.label, failing.answered)
+    for router in PAGES:
+        app.include_router(router)
+    problems.handle(app, store.label, rendering.answered)
     app.add_middleware(Carried, metrics=app.state.metrics, stopping=app.state.stopping)
     _describe(app)
     return app
@@ -143,7 +176,7 @@ async def _working(app: FastAPI) -> AsyncIterator[None]:
 def _forget(app: FastAPI) -> None:
     """Drop answers, sessions and files whose time is over."""
     answers.forget(app.state.store)
-    sessions.forget(app.state.store)
+    tokens.forget_sessions(app.state.store)
     app.state.uploads.forget()
 
 

@@ -1,4 +1,4 @@
-"""Bodies of calls: JSON within bounds, files that go to disk piece by piece.
+"""Request bodies: JSON within bounds, files streamed to disk.
 
 Nothing is decompressed on the way in, and nothing that a client names is opened.
 """
@@ -25,8 +25,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
-from seqbatch.campaign.design.limits import MOST_COLUMNS
-from seqbatch.campaign.tables.reading import CELLS, NOTHING
+from seqbatch.campaign.files.reading import CELLS, NOTHING
+from seqbatch.campaign.spec.size_limits import MOST_COLUMNS
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.problems import ProblemError, invalid
 from seqbatch.service.settings import Settings

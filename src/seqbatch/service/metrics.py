@@ -1,4 +1,4 @@
-"""Counts of calls, in the text form that Prometheus reads, of all workers together.
+"""Metrics of calls for Prometheus, summed over all workers.
 
 Each worker counts for itself and writes its counts to a file of its own in a folder that all of
 them know. Whichever is asked adds up the files: those of workers that are gone stay, so that no

@@ -1,4 +1,4 @@
-"""What bounds a call."""
+"""Settings: the limits on calls."""
 
 import json
 from collections.abc import Sequence

@@ -2,8 +2,7 @@
 
 from seqbatch.simulation.direct import simulate, simulate_together
 from seqbatch.simulation.runs import Progress, run_tasks
-from seqbatch.simulation.summary import paired, slopes, summarise
-from seqbatch.simulation.sweep import Line, sweep
+from seqbatch.simulation.sweep import Line, paired, slopes, summarise, sweep
 from seqbatch.simulation.trajectory import Trajectory
 
 __all__ = [

@@ -13,7 +13,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.learner import require_playable
 from seqbatch.policies import Feedback, Policy
-from seqbatch.policies.choosing import require_eligible
+from seqbatch.policies.choice import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
 from seqbatch.simulation.device import DEVICES, simulate_trials
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of, too_short

@@ -1,4 +1,4 @@
-"""What was answered to calls that may come again, kept with the changes that they made."""
+"""Stored answers to calls that may come again."""
 
 import json
 from collections import defaultdict

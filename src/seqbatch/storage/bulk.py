@@ -1,4 +1,4 @@
-"""Many rows at once, past SQLAlchemy: each database has its own fast way."""
+"""Bulk inserts and look-ups, past SQLAlchemy: each database has its own fast way."""
 
 import json
 import sqlite3

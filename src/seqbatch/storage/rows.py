@@ -1,4 +1,4 @@
-"""Records to rows and back: one view of one campaign, the same SQL for both databases."""
+"""Records to rows and back: one campaign's view of the database."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
+from seqbatch.campaign.files.columns import Texts, as_list
 from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import (
@@ -21,7 +22,6 @@ from seqbatch.campaign.record.store import (
     Tombstone,
     UnitChunk,
 )
-from seqbatch.campaign.tables.texts import Texts, as_list
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, newest

@@ -1,4 +1,4 @@
-"""The tables as they are now; how they came to be is told by the migrations.
+"""The database tables.
 
 All that campaigns are made of, but for the folds, is append-only: triggers refuse every update,
 deletion and replacement. The one way past them is a tombstone: what belongs to its campaign may be

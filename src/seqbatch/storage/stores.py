@@ -1,4 +1,4 @@
-"""The stores that are databases: SQLite in a file, PostgreSQL on a server."""
+"""Stores in a database: SQLite in a file, PostgreSQL on a server."""
 
 import os
 import sqlite3
@@ -17,11 +17,134 @@ from seqbatch.errors import (
     StoreError,
     UnknownCampaignError,
 )
-from seqbatch.storage import migrating, schema
+from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
-from seqbatch.storage.in_files import refuse_ledger
-from seqbatch.storage.permissions import remedy
 from seqbatch.storage.rows import View, tombstones
+
+# ----------------------------------------------------------------------
+# What to do where a store's file or folder may not be written, or is no store.
+
+
+def require_place(path: Path) -> None:
+    """Refuse to make a store where its folder is missing or may not be written."""
+    folder = path.absolute().parent
+    if path.exists():
+        return
+    if not folder.is_dir():
+        raise StoreError(f"{path}: there is no folder {folder} to make it in. Make that first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(
+            f"{path}: cannot be made: you may not write to {folder}. Nothing was touched. Name "
+            "another place, or ask the folder's owner for the right to write there."
+        )
+
+
+def remedy(path: Path, reason: str) -> str | None:
+    """Return what to do about what SQLite says of a file; None where the call can be made again."""
+    folder = path.absolute().parent
+    if "readonly database" in reason:
+        return (
+            f"Nothing was changed. You may read {path} but not write it: ask its owner for the "
+            f"right to write that file and its folder {folder}."
+        )
+    if "unable to open" in reason:
+        return (
+            f"Nothing was changed. You need the right to read and write {path} and its folder "
+            f"{folder}: ask their owner for it, or name another store."
+        )
+    if "not a database" in reason or "malformed" in reason:
+        return (
+            f"Nothing was changed. {path} is no store, or it was damaged: name another, or restore "
+            "it from a copy."
+        )
+    return None
+
+
+# ----------------------------------------------------------------------
+# Bring a database to the schema of this version, or refuse it untouched.
+
+
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+#: Every schema that this version knows, the oldest first.
+KNOWN = tuple(sorted(path.stem.removeprefix("schema_") for path in VERSIONS.glob("schema_*.py")))
+
+
+def revision(connection: sa.Connection) -> str | None:
+    """Return the schema that a database has, None where it has none."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalars().all()
+    return found[0] if found else None
+
+
+def refuse_unknown(found: str | None, label: str) -> None:
+    """Refuse a schema that another version of seqbatch made."""
+    if found is not None and found not in KNOWN:
+        raise StoreError(
+            f"{label}: its tables are of schema {found}, which this version of seqbatch does not "
+            f"know (it knows {', '.join(KNOWN)}). Nothing was touched. Use the version of seqbatch "
+            "that wrote it."
+        )
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Run the migrations that are missing, within the connection's transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(VERSIONS.parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+# ----------------------------------------------------------------------
+# Whether rows are in a lake's files: only the lake that they belong to can go on there.
+
+
+#: How a record begins that names a file instead of holding rows.
+FILE = b'{"file":'
+
+
+def refuse_ledger(connection: sa.Connection, label: str) -> None:
+    """Refuse the ledger of a lake: whoever does not read its files assigns its units twice."""
+    tables = {table.name for table in (schema.campaigns, schema.unit_chunks, schema.outcome_chunks)}
+    if not tables <= set(sa.inspect(connection).get_table_names()):
+        # A damaged store is for whoever reads it to report.
+        return
+    found = connection.execute(_IN_FILES).scalar()
+    if found is not None:
+        raise StoreError(
+            f"{label}: is the ledger of a lake; the rows of campaign {found} are in its files. "
+            "Nothing was touched. Name the lake: lake:folder, or lake:folder?ledger=postgresql://"
+            "user@host/database."
+        )
+
+
+def _newest_in_file(table: sa.Table, content: str) -> sa.ColumnElement[bool]:
+    """Say whether the newest chunk of a campaign is in a file.
+
+    The newest is enough: once a lake has written a chunk, no other store adds one.
+    """
+    start = sa.func.substr(table.c[content], 1, len(FILE), type_=sa.LargeBinary)
+    mine = sa.select(start).where(table.c.campaign == schema.campaigns.c.id)
+    newest = mine.order_by(table.c.chunk.desc()).limit(1).correlate(schema.campaigns)
+    return newest.scalar_subquery() == FILE
+
+
+_IN_FILES = (
+    sa.select(schema.campaigns.c.name)
+    .where(
+        _newest_in_file(schema.unit_chunks, "given")
+        | _newest_in_file(schema.outcome_chunks, "rows")
+    )
+    .limit(1)
+)
+
+
+# ----------------------------------------------------------------------
+# The stores that are databases: SQLite in a file, PostgreSQL on a server.
+
 
 #: How long a change waits for another to end, in seconds.
 PATIENCE = 60
@@ -109,17 +232,17 @@ class SQLStore:
         """Bring the schema up to date, or refuse it."""
         try:
             with self._transaction(write=False) as connection:
-                found = migrating.revision(connection)
-                if found == migrating.KNOWN[-1]:
+                found = revision(connection)
+                if found == KNOWN[-1]:
                     self._refuse_other_kind(connection)
-            migrating.refuse_unknown(found, self.label)
-            if found != migrating.KNOWN[-1]:
+            refuse_unknown(found, self.label)
+            if found != KNOWN[-1]:
                 with self._transaction(write=True) as connection:
                     self._lock_names(connection)
                     # Another process may have made the tables while this one waited.
-                    if migrating.revision(connection) is None:
+                    if revision(connection) is None:
                         self._refuse_foreign(connection)
-                    migrating.upgrade(connection)
+                    upgrade(connection)
         except BaseException:
             self._engine.dispose()
             raise

@@ -1,9 +1,4 @@
-"""Tokens: who may call the service, kept as hashes.
-
-A token is ``sqb_``, 32 random letters and digits, and 6 that are a checksum of the rest, so that a
-scanner for secrets knows one where it sees one, and asks nobody. It is shown when it is made and
-never again: the store has its SHA-256 alone, and the first letters to tell it from others.
-"""
+"""Tokens and dashboard sessions, stored as hashes."""
 
 import hashlib
 import json
@@ -21,6 +16,14 @@ from seqbatch.core import arguments
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.storage import schema
 from seqbatch.storage.stores import SQLStore
+
+# ----------------------------------------------------------------------
+# Tokens: who may call the service, kept as hashes.
+#
+# A token is ``sqb_``, 32 random letters and digits, and 6 that are a checksum of the rest, so that
+# a scanner for secrets knows one where it sees one, and asks nobody. It is shown when it is made
+# and never again: the store has its SHA-256 alone, and the first letters to tell it from others.
+
 
 PREFIX, RANDOM, CHECK = "sqb_", 32, 6
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -174,3 +177,51 @@ def from_row(row: Mapping[Any, Any]) -> Token:
 def as_text(when: datetime) -> str:
     """Return a time as it is kept: such texts sort as the times do."""
     return when.astimezone(UTC).isoformat(timespec="seconds")
+
+
+# ----------------------------------------------------------------------
+# Sessions: who is signed in to the dashboard, kept as hashes.
+#
+# A session is a random text in a cookie. It stands for the token that was used to sign in, until
+# it expires or is ended; revoking the token ends it at once.
+
+
+#: Random bytes of a session.
+SESSION_BYTES = 32
+
+
+def begin_session(store: SQLStore, token: Token, *, until: datetime) -> str:
+    """Begin a session of a token; return what its cookie holds, this once."""
+    secret = secrets.token_urlsafe(SESSION_BYTES)
+    row = {"hash": hashed(secret), "token": token.id, "expires": as_text(until)}
+    with store.transaction(write=True) as connection:
+        connection.execute(schema.sessions.insert().values(**row))
+    return secret
+
+
+def find_session(store: SQLStore, secret: str, *, now: datetime | None = None) -> Token | None:
+    """Return the token of a session, None where either is not there or no longer valid."""
+    now, table, known = now or datetime.now(UTC), schema.sessions, schema.tokens
+    query = (
+        sa.select(known)
+        .join(table, table.c.token == known.c.id)
+        .where(table.c.hash == hashed(secret), table.c.expires > as_text(now))
+    )
+    with store.transaction(write=False) as connection:
+        row = connection.execute(query).mappings().first()
+    token = None if row is None else from_row(row)
+    return token if token is not None and token.state(now) == "active" else None
+
+
+def end_session(store: SQLStore, secret: str) -> None:
+    """End a session."""
+    table = schema.sessions
+    with store.transaction(write=True) as connection:
+        connection.execute(table.delete().where(table.c.hash == hashed(secret)))
+
+
+def forget_sessions(store: SQLStore, *, now: datetime | None = None) -> int:
+    """Drop the sessions that have expired; return how many."""
+    table, before = schema.sessions, as_text(now or datetime.now(UTC))
+    with store.transaction(write=True) as connection:
+        return connection.execute(table.delete().where(table.c.expires <= before)).rowcount

@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.errors import StoreError
-from tests.campaign.test_replanning import adaptive, wave
+from tests.campaign.decide.test_replanning import adaptive, wave
 from tests.campaign.warehouses import ELSEWHERE
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from seqbatch import planning
-from seqbatch.service.pages.plan_answer import in_waves
+from seqbatch.service.pages.plan import in_waves
 from tests.hostile import SCRIPTS, acts
 from tests.service.pages.visiting import Visit
 from tests.service.running import running

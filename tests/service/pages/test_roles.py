@@ -8,7 +8,7 @@ import pytest
 
 from seqbatch.service.access import NEEDED as API
 from seqbatch.service.app import PAGES
-from seqbatch.service.pages.roles import NEEDED
+from seqbatch.service.pages.session import NEEDED
 from seqbatch.storage.tokens import ROLES
 from tests.service.pages.visiting import Visit, form, token
 from tests.service.running import OUTCOMES, UNITS, running

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seqbatch.storage import sessions, tokens
+from seqbatch.storage import tokens
 from tests.service.pages.visiting import Visit, token
 from tests.service.running import running
 
@@ -109,12 +109,12 @@ def test_a_session_expires_and_is_dropped(service):
     store = service.store
     token = tokens.find(store, service.token("admin"))
     now = datetime.now(UTC)
-    secret = sessions.begin(store, token, until=now + timedelta(hours=1))
-    assert sessions.find(store, secret) == token
-    assert sessions.find(store, secret, now=now + timedelta(hours=2)) is None
-    assert sessions.forget(store, now=now + timedelta(minutes=30)) == 0
-    assert sessions.forget(store, now=now + timedelta(days=1)) >= 1
-    assert sessions.find(store, secret) is None
+    secret = tokens.begin_session(store, token, until=now + timedelta(hours=1))
+    assert tokens.find_session(store, secret) == token
+    assert tokens.find_session(store, secret, now=now + timedelta(hours=2)) is None
+    assert tokens.forget_sessions(store, now=now + timedelta(minutes=30)) == 0
+    assert tokens.forget_sessions(store, now=now + timedelta(days=1)) >= 1
+    assert tokens.find_session(store, secret) is None
 
 
 def test_a_session_is_kept_as_a_hash(service, visit):

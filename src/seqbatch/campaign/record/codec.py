@@ -1,7 +1,8 @@
-"""Tables and states as bytes, and back: Arrow streams and plain arrays, never pickle."""
+"""Tables and policy states as bytes, and back: Arrow streams and plain arrays, never pickle."""
 
 import json
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
@@ -10,12 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.archive import flatten, unflatten
-from seqbatch.campaign.design.limits import UNPACKED
+from seqbatch.campaign.files.unpacked_size import DamagedStreamError, unpacked_sizes
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import RowsElsewhere
-from seqbatch.campaign.tables.arrow_messages import DamagedStreamError, unpacked_sizes
+from seqbatch.campaign.record.store import Reader, RowsElsewhere
+from seqbatch.campaign.spec.size_limits import UNPACKED
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import StoreError
+
+# ----------------------------------------------------------------------
+# Tables and states as bytes, and back: Arrow streams and plain arrays, never pickle.
+
 
 #: What to do about a record that cannot be read.
 DAMAGED = "Verify the campaign to see what is damaged, and restore the database."
@@ -199,3 +204,39 @@ def difference(left: AnyArray, right: AnyArray) -> float:
         return math.inf
     size = max(np.abs(left).max(), np.abs(right).max())
     return float(np.abs(left - right).max() / size)
+
+
+# ----------------------------------------------------------------------
+# What the policy knows while a wave is open, read once for many calls.
+#
+# An estimate is frozen from one closing to the next: a process that assigns one unit after another
+# need not read it each time. It is known by its hash, so that a closing or an amendment in any
+# process makes every other read the new one.
+
+
+#: Campaigns whose estimate is remembered, and the longest that is: memory is for other things, too.
+MOST, LONGEST = 16, 64 << 20
+
+_lock = threading.Lock()
+_known: dict[tuple[str, int], tuple[str, Any]] = {}
+
+
+def frozen_state(reader: Reader, now: Situation) -> Any:
+    """Return what the policy knows in the open wave; nobody may change it."""
+    place = (now.name, reader.number)
+    wanted = f"{reader.last_state_hash()} {now.policy} {now.problem()}"
+    with _lock:
+        kept = _known.get(place)
+    if kept is not None and kept[0] == wanted:
+        return kept[1]
+    record = reader.last_state()
+    assert record is not None
+    state = unpack_state(record.content, now)
+    with _lock:
+        # One for each campaign: that of a closed wave is let go.
+        _known.pop(place, None)
+        if len(record.content) <= LONGEST:
+            while len(_known) >= MOST:
+                _known.pop(next(iter(_known)))
+            _known[place] = (wanted, state)
+    return state

@@ -1,4 +1,4 @@
-"""Events: who did what, when and why, each tied by hashes to its records and to the event before.
+"""Events: who did what, when and why, each chained by hashes to its records and the event before.
 
 Each hash is taken over a canonical text: JSON without spaces, in which a number has one spelling
 and keys keep their order, since the order of features is part of their meaning. Changing one byte

@@ -1,19 +1,25 @@
-"""Outcomes as they were recorded: every version of each, and what was known at any event.
-
-Version 0 is no record: it says what a unit without one counts as since its wave was closed.
-"""
+"""Recorded outcomes: every version, what was known at any event, corrections, and absent units."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.files.threads import over
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.store import OutcomeChunk
-from seqbatch.campaign.tables.ahead import over
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import OutcomeChunk, Reader
+from seqbatch.campaign.spec.parts import waiting
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
+
+# ----------------------------------------------------------------------
+# Outcomes as they were recorded: every version of each, and what was known at any event.
+#
+# Version 0 is no record: it says what a unit without one counts as since its wave was closed.
+
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
@@ -218,3 +224,179 @@ def absences(numbers: Integers, value: float) -> pa.Table:
             "verdict": np.full(count, ABSENT, dtype=np.int8),
         }
     )
+
+
+# ----------------------------------------------------------------------
+# What became known since the last estimate: new outcomes, and those that were corrected.
+
+
+#: A corrected value may be this much larger than all that are left. Taking a larger one out of sums
+#: would leave its rounding errors in them; the waves are then learned again from nothing.
+LARGEST_CORRECTION = 1e8
+
+
+@dataclass(frozen=True)
+class News:
+    """What became known since the last estimate, one row a unit.
+
+    Parameters
+    ----------
+    fresh
+        Outcomes of units that had none.
+    corrected
+        Outcomes of units that had another one then.
+    before, was_absent
+        What these had, in the same order, and whether it was no record but what they counted as.
+    until
+        The newest event that counts.
+    """
+
+    fresh: Ledger
+    corrected: Ledger
+    before: Floats
+    was_absent: Bools
+    until: int
+
+    def counting(self, absent: Ledger) -> "News":
+        """Return the same with units that count as absent."""
+        return replace(self, fresh=self.fresh.joined(absent))
+
+    def numbers_before(self, number: int) -> Integers:
+        """Return those of the units concerned that have a lower number, in order."""
+        some = [each[each < number] for each in (self.fresh.numbers, self.corrected.numbers)]
+        return np.union1d(*some)
+
+    @property
+    def loses_precision(self) -> bool:
+        """Whether a value that was corrected is too large to be taken out of sums."""
+        if not len(self.before):
+            return False
+        left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
+        gone = np.abs(self.before).max()
+        return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
+
+    @classmethod
+    def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
+        """Read what was recorded after one event, up to where the campaign stands."""
+        chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
+        rows = Ledger.of(chunks, parts=parts, room=now.assigned)
+        newest = rows.known()
+        # Of the open wave nobody had an outcome before its first; of a closed one some counted as
+        # absent.
+        late = newest.numbers < sum(now.units[: now.wave - 1])
+        asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
+        had: dict[int, tuple[int, float]] = {}
+        for number, version, cells, when in reader.outcome_versions(asked):
+            if when <= event and version >= had.get(number, (0, 0.0))[0]:
+                had[number] = (version, cells[0])
+        if not had:
+            return cls(newest, newest.take(slice(0)), np.zeros(0), np.zeros(0, dtype=np.bool_),
+                       now.sequence)  # fmt: skip
+        again = np.isin(newest.numbers, np.array(list(had), dtype=np.int64))
+        corrected = newest.take(np.flatnonzero(again))
+        before = [had[number] for number in corrected.numbers.tolist()]
+        return cls(
+            fresh=newest.take(np.flatnonzero(~again)),
+            corrected=corrected,
+            before=np.array([value for _, value in before], dtype=np.float64),
+            was_absent=np.array([version == 0 for version, _ in before], dtype=np.bool_),
+            until=now.sequence,
+        )
+
+
+# ----------------------------------------------------------------------
+# Which units count as absent when a wave is closed: those without an outcome whose time is up.
+#
+# The same at a close and in a replay: it depends on the recorded rows, and on the times that the
+# events of assignment and of the closing carry.
+
+
+@dataclass(frozen=True)
+class Absentees:
+    """Units that count as absent from a closing on.
+
+    Parameters
+    ----------
+    numbers
+        The units, in order.
+    value
+        What they count as.
+    waiting
+        The assignments, as wave and event, whose units had more time left: they are looked at again
+        when the next wave is closed.
+    """
+
+    numbers: Integers
+    value: float
+    waiting: tuple[tuple[int, int], ...]
+
+    def ledger(self, parts: int) -> Ledger:
+        """Return them as outcomes, which they are until another is recorded."""
+        count = len(self.numbers)
+        return Ledger(
+            self.numbers,
+            np.zeros(count, dtype=np.int64),
+            np.full(count, self.value),
+            np.full((count, parts), np.nan),
+        )
+
+
+def absentees(
+    reader: Reader, now: Situation, recorded: Ledger, *, at: datetime, skip: bool
+) -> Absentees:
+    """Return who counts as absent when the open wave is closed.
+
+    Parameters
+    ----------
+    reader
+        Where units and outcomes are.
+    now
+        Where the campaign stood before the closing.
+    recorded
+        Outcomes of the open wave's units; others may be among them.
+    at
+        The time of the closing.
+    skip
+        Whether nothing is learned from the wave; then nobody of it is counted.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    if now.absent is None:
+        return Absentees(none, 0.0, ())
+    assigned = {wave: _assigned(reader, wave) for wave in {now.wave, *dict(now.waiting)}}
+    own = [] if skip else [(now.wave, event) for event in assigned[now.wave]]
+    found, left = [none], []
+    for wave, event in dict.fromkeys([*now.waiting, *own]):
+        if not _due(reader, now, event, at):
+            left.append((wave, event))
+            continue
+        numbers = assigned[wave].get(event, none)
+        known = recorded.numbers if wave == now.wave else _recorded(reader, now, numbers)
+        found.append(np.setdiff1d(numbers, known))
+    return Absentees(np.concatenate(found), now.absent, tuple(left))
+
+
+def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
+    """Say whether the units of an assignment had all the time that was declared."""
+    if now.wait is None:
+        return True
+    wait: timedelta = waiting(now.wait)
+    return at - datetime.fromisoformat(reader.event(event).at) >= wait
+
+
+def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
+    """Return the numbers of a wave's units by the event that assigned them."""
+    pieces: dict[int, list[Integers]] = {}
+    for extent in reader.extents(wave=wave):
+        numbers = np.arange(extent.first, extent.first + extent.count)
+        pieces.setdefault(extent.event, []).append(numbers)
+    return {event: np.concatenate(found) for event, found in pieces.items()}
+
+
+def _recorded(reader: Reader, now: Situation, numbers: Integers) -> Integers:
+    """Return those of earlier waves' units that have an outcome by now."""
+    found = {
+        number
+        for number, version, _, event in reader.outcome_versions(numbers)
+        if version > 0 and event <= now.sequence
+    }
+    return np.array(sorted(found), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Where a campaign stands: the fold of its events, and nothing else."""
+"""Where a campaign stands: the fold of its events."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.design.masking import unmasked
-from seqbatch.campaign.design.spec import Action, Spec
-from seqbatch.campaign.design.toml import check_spec
+from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.features.learned import Learned
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.tables.encoder import Encoder
-from seqbatch.campaign.tables.features.frozen import Learned
+from seqbatch.campaign.spec.masking import unmasked
+from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import Problem
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError

@@ -1,4 +1,4 @@
-"""What a campaign asks of its store: plain records, and the few things done with them.
+"""The contract of a store: the records that a campaign keeps, and the few operations on them.
 
 A store keeps four kinds of append-only records for each campaign, and three indexes:
 
@@ -31,7 +31,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from seqbatch.campaign.tables.texts import Texts
+from seqbatch.campaign.files.columns import Texts
 from seqbatch.core.arrays import Floats, Integers
 
 

@@ -1,20 +1,296 @@
-"""What a campaign has taught: answers with intervals that hold after adaptive waves.
+"""Findings: what a campaign has shown, with intervals, data quality and units of measure."""
 
-Every number is in the reward's own sign and unit: of a campaign whose direction is "min" a lift
-below 0 is an improvement. Shares stay shares here; where outcomes are 0 or 1, people are shown
-numbers per 100 units (see :class:`~seqbatch.campaign.views.measure.Measure`).
-"""
-
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import Any
 
-from seqbatch.campaign.deciding.metrics import MetricRow
-from seqbatch.campaign.deciding.stopping import LookTaken
-from seqbatch.campaign.views.measure import Measure
-from seqbatch.campaign.views.quality import Quality
-from seqbatch.display import Table, shown
+from seqbatch.campaign.decide.counts import SMALL, MetricRow, MetricSums
+from seqbatch.campaign.decide.stopping import LookTaken
+from seqbatch.campaign.decide.verdicts import metric_cells
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.display import Table, percent, shown
 from seqbatch.inference import Interval
+
+# ----------------------------------------------------------------------
+# What a campaign's numbers are measured in, and how many digits of them are shown.
+
+
+#: What units are called in a sentence. Of any other word, such as "Kunden-Nr" or "company", nobody
+#: here knows the plural, or whether it is English at all.
+NOUNS = (
+    "account", "client", "customer", "device", "donor", "employee", "guest", "hospital",
+    "household", "lead", "member", "merchant", "order", "participant", "patient", "person",
+    "player", "pupil", "reader", "respondent", "school", "shop", "store", "student", "subject",
+    "subscriber", "teacher", "user", "viewer", "village", "visitor", "voter", "worker",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What an outcome is, and of whom.
+
+    Parameters
+    ----------
+    reward, unit
+        What the reward is called, and its unit of measure, None where none was declared.
+    direction
+        "max" where more is better, "min" where less is.
+    binary
+        Whether every outcome is 0 or 1: then numbers are shown per 100 units.
+    of
+        What a unit is called: "customer".
+    costs
+        Whether what actions cost is part of the numbers.
+    """
+
+    reward: str
+    unit: str | None
+    direction: str
+    binary: bool
+    of: str
+    costs: bool
+
+    @classmethod
+    def of_spec(cls, spec: Spec, *, binary: bool, costs: bool) -> "Measure":
+        """Return the measure of a campaign's reward."""
+        return cls(
+            reward=spec.reward.label,
+            unit=spec.reward.unit,
+            direction=spec.reward.direction,
+            binary=binary,
+            of=unit_word(spec.unit),
+            costs=costs,
+        )
+
+    @property
+    def scale(self) -> float:
+        """What numbers are multiplied by when they are shown."""
+        return 100.0 if self.binary else 1.0
+
+    @property
+    def per(self) -> str:
+        """What numbers are counted by: "100 customers", or "customer"."""
+        return f"100 {self.of}s" if self.binary else self.of
+
+    @property
+    def head(self) -> str:
+        """What stands above a column of numbers."""
+        return f"{self.unit or self.reward} per {self.per}"
+
+    def number(self, value: float, error: float, *, digits: int | None = None) -> str:
+        """Return a number as it is shown; see :func:`rounded`."""
+        return rounded(value * self.scale, error * self.scale, digits=digits)
+
+    def amount(self, value: float, error: float) -> str:
+        """Return how much more or less: "6.8 more visits per 100 customers"."""
+        size = self.number(abs(value), error)
+        more = self.way(value)
+        if self.unit is None:
+            return f"{size} {more} per {self.per} ({self.reward})"
+        said = f"{more} {self.unit}" if self.binary else f"{self.unit} {more}"
+        return f"{size} {said} per {self.per}"
+
+    def between(self, interval: Interval) -> str:
+        """Return an interval as it is said after an amount: "95% interval 5.1 to 8.5".
+
+        The amount before is without a sign, and so are the ends; where 0 is between them, they are
+        told apart in words: "95% interval 1.2 fewer to 8.1 more".
+        """
+        side = -1 if interval.estimate < 0 else 1
+        ends = sorted((side * interval.low, side * interval.high))
+        if ends[0] >= 0:
+            low, high = (self._size(end, interval.error) for end in ends)
+            return f"{percent(interval.level)} interval {low} to {high}"
+        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
+        return f"{percent(interval.level)} interval {low} to {high}"
+
+    def _size(self, end: float, error: float) -> str:
+        """Return an end on one side of 0 without its sign, and not rounded to 0."""
+        sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
+        return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
+
+    def signed(self, interval: Interval) -> str:
+        """Return a number with its interval and their signs: "-1.6 (95% interval -3.0 to -0.1)"."""
+        values = (interval.estimate, interval.low, interval.high)
+        one, low, high = (self.number(value, interval.error) for value in values)
+        return f"{one} ({percent(interval.level)} interval {low} to {high})"
+
+    def way(self, value: float) -> str:
+        """Return what a difference of this sign is called: more, fewer or less."""
+        return "more" if value >= 0 else "fewer" if self.binary else "less"
+
+    def cells(self, interval: Interval) -> tuple[str, str, str]:
+        """Return estimate, low and high as a table shows them, with two digits of the error."""
+        if not interval.known:
+            return "", "", ""
+        return tuple(  # type: ignore[return-value]
+            self.number(value, interval.error, digits=2)
+            for value in (interval.estimate, interval.low, interval.high)
+        )
+
+    def better(self, value: float) -> bool:
+        """Whether a difference of this sign is wanted."""
+        return value > 0 if self.direction == "max" else value < 0
+
+
+def rounded(value: float, error: float, *, digits: int | None = None) -> str:
+    """Return a number with as many decimals as its standard error gives a meaning.
+
+    Two significant digits of the error, or with `digits=None` as a person would: two where the
+    error begins with a 1, 2 or 3, one otherwise.
+
+    >>> rounded(6.8347, 0.87), rounded(6.8347, 0.87, digits=2), rounded(1234.5, 210)
+    ('6.8', '6.83', '1,230')
+    >>> rounded(-0.0001, 0.5), rounded(3.0, 0.0)
+    ('0.0', '3')
+    """
+    if not isfinite(error) or error <= 0:
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    power = floor(log10(error))
+    if digits is None:
+        digits = 2 if error / 10**power < 3.55 else 1
+    decimals = digits - 1 - power
+    # Adding 0 turns a minus zero into a zero.
+    near = round(value, decimals) + 0.0
+    return f"{near:,.{max(decimals, 0)}f}"
+
+
+def unit_word(columns: tuple[str, ...]) -> str:
+    """Return what one unit is called, by the column of its id.
+
+    >>> [unit_word((column,)) for column in ("customer", "Customer_ID", "id", "Kunden-Nr")]
+    ['customer', 'customer', 'unit', 'unit']
+    """
+    word = re.sub(r"[\s_-]*(id|nr|no|number|key)$", "", columns[0].strip().lower())
+    return word if len(columns) == 1 and word in NOUNS else "unit"
+
+
+# ----------------------------------------------------------------------
+# What came in, wave by wave, and what is suspicious about it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveQuality:
+    """A closed wave, as its closing saw it.
+
+    Parameters
+    ----------
+    wave
+        Its number.
+    assigned, observed, absent
+        Units, recorded outcomes, and units that count as absent, by action.
+    expected
+        Units by the logged probabilities, by action.
+    allocation_p, missing_p
+        The tests of the sample ratio, and of outcomes missing alike under every action; None where
+        there was nothing to test.
+    """
+
+    wave: int
+    assigned: dict[str, int]
+    observed: dict[str, int]
+    absent: dict[str, int]
+    expected: dict[str, float]
+    allocation_p: float | None
+    missing_p: float | None
+
+    @property
+    def units(self) -> int:
+        """How many units."""
+        return sum(self.assigned.values())
+
+    @property
+    def outcomes(self) -> int:
+        """How many recorded outcomes."""
+        return sum(self.observed.values())
+
+    def missing_share(self, action: str) -> float | None:
+        """The share of an action's units without an outcome, absent ones not counted."""
+        units = self.assigned.get(action, 0)
+        gone = units - self.observed.get(action, 0) - self.absent.get(action, 0)
+        return gone / units if units else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """All waves, and rows and values that needed attention.
+
+    Parameters
+    ----------
+    waves
+        The closed waves.
+    clipped
+        Values of each column that were moved to a bound.
+    conflicts, quarantined
+        Rows of outcome files that are held.
+    """
+
+    waves: tuple[WaveQuality, ...]
+    clipped: dict[str, int]
+    conflicts: int
+    quarantined: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what must be looked into before anything is believed."""
+        said = []
+        for one in self.waves:
+            if one.allocation_p is not None and one.allocation_p < SMALL:
+                said.append(
+                    f"Wave {one.wave}: actions were not given as often as the logged probabilities "
+                    f"say (p = {one.allocation_p:.1g}). Nothing here can be trusted before that is "
+                    "explained."
+                )
+            if one.missing_p is not None and one.missing_p < SMALL:
+                said.append(
+                    f"Wave {one.wave}: when it was closed, outcomes were missing more often under "
+                    f"some actions than under others (p = {one.missing_p:.1g}). If who is missing "
+                    "has to do with the outcome, lifts are off."
+                )
+        return tuple(said)
+
+
+def quality(now: Situation, events: Sequence[Event]) -> Quality:
+    """Gather what the closings of waves saw."""
+    found = []
+    unmasked = [event.payload["codes"] for event in events if event.kind == "unmask"]
+    codes: dict[str, str] = unmasked[0] if unmasked else {}
+    for event in events:
+        if event.kind == "close":
+            told = event.payload
+            by_action = {
+                part: {codes.get(name, name): number for name, number in told[part].items()}
+                for part in ("assigned", "observed", "absent", "expected")
+            }
+            found.append(
+                WaveQuality(
+                    wave=told["wave"],
+                    **by_action,
+                    allocation_p=told["allocation"]["p"],
+                    missing_p=told["missingness"]["p"],
+                )
+            )
+    return Quality(
+        waves=tuple(found),
+        clipped=now.clipped,
+        conflicts=now.conflicts,
+        quarantined=now.quarantined,
+    )
+
+
+# ----------------------------------------------------------------------
+# What a campaign has taught: answers with intervals that hold after adaptive waves.
+#
+# Every number is in the reward's own sign and unit: of a campaign whose direction is "min" a lift
+# below 0 is an improvement. Shares stay shares here; where outcomes are 0 or 1, people are shown
+# numbers per 100 units (see :class:`~seqbatch.campaign.views.findings.Measure`).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,13 +562,13 @@ class Findings:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer in a few sentences, the most important first."""
-        from seqbatch.campaign.views.findings_words import sentences
+        from seqbatch.campaign.views.findings_text import sentences
 
         return sentences(self)
 
     def tables(self) -> list[Table]:
         """Return all answers as tables."""
-        from seqbatch.campaign.views.findings_tables import tables
+        from seqbatch.campaign.views.findings_text import tables
 
         return tables(self)
 
@@ -304,7 +580,7 @@ class Findings:
         return "\n".join(self.sentences)
 
     def _repr_html_(self) -> str:
-        from seqbatch.campaign.views.findings_words import remarks
+        from seqbatch.campaign.views.findings_text import remarks
 
         return shown(str(self), self.tables(), remarks=remarks(self))
 
@@ -317,3 +593,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     return value
+
+
+# ----------------------------------------------------------------------
+# What was measured besides the outcome, by action: in one pass, and only where declared.
+
+
+def metric_rows(reader: Reader, now: Situation) -> tuple[MetricRow, ...]:
+    """Return every metric's mean by action, and whether it keeps within its guardrail."""
+    if not now.spec.metrics:
+        return ()
+    chunks = reader.outcome_chunks(until_event=now.sequence)
+    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
+    sums = MetricSums(now.spec.metrics, len(now.actions))
+    for chunk in reader.unit_chunks(given=False):
+        if chunk.event <= now.sequence:
+            here = known.within(chunk.first, chunk.first + chunk.count)
+            recorded = ~here.absent
+            actions = Decided.of(unpack(chunk.decided)).actions
+            sums.add(actions[(here.numbers - chunk.first)[recorded]],
+                     metric_cells(now.spec, here.parts[recorded]))  # fmt: skip
+    return sums.rows([action.name for action in now.actions])

@@ -1,19 +1,353 @@
-"""A report about a campaign: what was learned, how sure that is, and how it came about."""
+"""The report: its first screen, who should get what, and all its sections in order."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from seqbatch.atomic import atomically
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.views.reporting.conduct import allocation, audit, planned_and_done, stopping
-from seqbatch.campaign.views.reporting.document import Document
-from seqbatch.campaign.views.reporting.first_screen import first_screen, what_to_do
-from seqbatch.campaign.views.reporting.for_each import who_gets_what
-from seqbatch.campaign.views.reporting.formats import FORMATS
-from seqbatch.campaign.views.reporting.learned import metrics, outcomes, quality, value
-from seqbatch.campaign.views.reporting.material import Material, gathered
-from seqbatch.campaign.views.reporting.methods import assumed, methods
+from seqbatch.campaign.views.document import (
+    FORMATS,
+    Document,
+    Heading,
+    Items,
+    Part,
+    Picture,
+    Section,
+    placed,
+)
+from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
+from seqbatch.campaign.views.findings_text import around, clear, given_shares, recommended, says
+from seqbatch.campaign.views.report_conduct import (
+    allocation,
+    assumed,
+    audit,
+    methods,
+    planned_and_done,
+    stopping,
+)
+from seqbatch.campaign.views.report_pictures import (
+    SHAPE_WORDS,
+    Bar,
+    Predicted,
+    intervals,
+    predictions,
+)
+from seqbatch.campaign.views.report_results import (
+    DIFFERENT,
+    Feature,
+    Material,
+    gathered,
+    metrics,
+    nothing,
+    outcomes,
+    quality,
+    value,
+)
+from seqbatch.campaign.views.status import or_close
+from seqbatch.campaign.views.status_text import measured, violations, wave_list
+from seqbatch.display import Table, cell, counted, number, percent
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.targets import require_target
+from seqbatch.inference.estimates import ENOUGH
+from seqbatch.output_files import atomically, require_target
+
+# ----------------------------------------------------------------------
+# Who should get what: the rule to run next in words, in numbers and in a small picture.
+
+
+#: How many features are told, and how many are drawn.
+TOLD, DRAWN = 5, 2
+#: How many actions a picture compares.
+ACTIONS = 4
+
+
+def who_gets_what(of: Material) -> Section:
+    """Return the rule to run next, and what is known about differences between units."""
+    title = "Who should get what"
+    if (why := nothing(of)) is not None:
+        return Section("who", title, [why])
+    rule = of.found.rule
+    parts: list[Part] = []
+    if rule is None or not rule.coefficients:
+        parts.append("No rule can be made: no action that is still given has an outcome.")
+    else:
+        parts += _rule(of, rule)
+    if of.found.splits:
+        sure = [one for one in of.found.splits if one.adjusted_p < 1 - of.found.level]
+        parts.append(
+            f"Of {len(of.found.splits)} differences between units that the first wave suggested, "
+            f"{len(sure) or 'none'} {'is' if len(sure) < 2 else 'are'} clear in the later waves."
+        )
+    return Section("who", title, [*parts, *placed(of.found)["who"]])
+
+
+def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
+    shares = given_shares(of.found)
+    given = [f"{name} to {percent(share)}" for name, share in shares.items()]
+    said = (
+        f"By the current estimate the best choice is: {', '.join(given)} of {of.found.measure.of}s."
+        if given
+        else "The current estimate prefers no action."
+    )
+    gain, measure = rule.gain, of.found.measure
+    if gain.known:
+        unsure = "" if clear(gain) else " That is not clearly a difference."
+        said += (
+            f" Expected over {of.found.control} for everybody, judged on the last wave alone: "
+            f"{measure.amount(gain.estimate, gain.error)} ({measure.between(gain)}, approximate)."
+            f"{unsure}"
+        )
+    else:
+        said += f" What it would bring is not known. {gain.note}"
+    if of.found.barred & shares.keys():
+        said += " Guardrails have no part in this."
+    top = _top(rule)
+    if not of.features:
+        return [said, "The model has no features: it prefers the same action for everybody."]
+    if len(top) < 2:
+        return [said]
+    strongest = _strongest(of, rule, top)
+    return [said, _words(top, strongest), _table(of, rule, top, strongest),
+            _picture(of, rule, strongest[:DRAWN])]  # fmt: skip
+
+
+def _top(rule: RuleAnswer) -> list[str]:
+    """Return the actions that have a model, those that the rule gives most first."""
+    return sorted(rule.coefficients, key=lambda name: -rule.shares.get(name, 0.0))
+
+
+def _strongest(of: Material, rule: RuleAnswer, top: Sequence[str]) -> list[Feature]:
+    """Return the features in which the two most given actions differ most, by the model."""
+    first, second = (rule.coefficients[name] for name in top[:2])
+    by = sorted(of.features, key=lambda one: -abs(first[one.place] - second[one.place]))
+    return by[:TOLD]
+
+
+def _words(top: Sequence[str], strongest: Sequence[Feature]) -> str:
+    names = ", ".join(one.name for one in strongest[:3])
+    return (
+        f"What tells most whether {top[0]} or {top[1]} is better for a unit: {names}. The table "
+        "says by how much, everything else being equal. This is a model, straight lines fitted to "
+        "the outcomes; it has no interval here, and what it says about units unlike those seen is "
+        "a guess."
+    )
+
+
+def _table(
+    of: Material, rule: RuleAnswer, top: Sequence[str], strongest: Sequence[Feature]
+) -> Table:
+    first, second = (rule.coefficients[name] for name in top[:2])
+    rows = []
+    for one in strongest:
+        step = 1.0 if one.binary else one.spread
+        change = (first[one.place] - second[one.place]) * step / one.spread
+        low = 0.0 if one.binary else one.mean
+        rows.append([one.name, f"{number(low + step, 3)} instead of {number(low, 3)}",
+                     f"{of.found.measure.scale * change:+.2g}"])  # fmt: skip
+    title = f"What speaks for {top[0]} rather than {top[1]} (if less than 0: the other way round)"
+    if of.found.measure.direction == "min":
+        title = f"How {top[0]} differs from {top[1]} (less is better)"
+    return Table(title, ("feature", "change", of.found.measure.head), rows,
+                 words=("feature", "change"))  # fmt: skip
+
+
+def _picture(of: Material, rule: RuleAnswer, features: Sequence[Feature]) -> Picture:
+    scale = of.found.measure.scale
+    names = _top(rule)[:ACTIONS]
+    points = [
+        Predicted(one.name, value, name, scale * _predicted(rule.coefficients[name], one, value))
+        for one in features
+        for name in names
+        for value in (one.low, one.high)
+    ]
+    told = "; ".join(
+        f"{name} {number(a.outcome, 3)} where {one.name} is {number(a.value, 3)}, "
+        f"{number(b.outcome, 3)} where it is {number(b.value, 3)}"
+        for one in features
+        for name in names
+        for a, b in [[p for p in points if (p.feature, p.action) == (one.name, name)]]
+    )
+    head = of.found.measure.head
+    return Picture(
+        lambda: predictions(points, title=head),
+        f"The model's predictions in {head}: {told}.",
+        "The model's predictions for the features that matter most, all others at their average: "
+        "the line on top is the better action where more is better, the lowest where less is.",
+    )
+
+
+def _predicted(coefficients: Sequence[float], feature: Feature, value: float) -> float:
+    """Return the model's prediction, all other columns at their means, where they are 0."""
+    place = (value - feature.mean) / feature.spread
+    return coefficients[0] + coefficients[feature.place] * place
+
+
+# ----------------------------------------------------------------------
+# What everybody reads: the answer, one picture, and what to do next, in plain words.
+
+
+#: With more comparisons than this, the picture tells them one by one and the words sum them up.
+MOST_TOLD = 4
+#: Above this share of units without an outcome whoever reads the answer must know.
+MUCH_MISSING = 0.2
+
+
+def first_screen(of: Material) -> Section:
+    """Return the first screen."""
+    found = of.found
+    parts: list[Part] = [*_told(found), _basis(of)]
+    if drawn := [lift for lift in found.lifts if lift.interval.known]:
+        parts.append(lifts_picture(found, drawn))
+    parts += [Heading("What to do next"), Items(what_to_do(of))]
+    if drawn:
+        parts += [_how_to_read(found, several=len(drawn) > 1), *cautions(found)]
+    return Section("answer", "The answer", parts)
+
+
+def _told(found: Findings) -> list[str]:
+    """Return the sentences about actions; those about rules and looks have their own places."""
+    if not found.known or found.all_equal or not found.lifts:
+        return list(found.sentences[:1])
+    about = 1 + sum(lift is not found.best for lift in found.lifts)
+    if about <= MOST_TOLD:
+        return list(found.sentences[:about])
+    kinds = [says(found, around(lift)) for lift in found.lifts if lift is not found.best]
+    counts = [
+        f"{kinds.count(kind)} {words}"
+        for kind, words in (("better", "clearly better"), ("worse", "clearly worse"),
+                            ("not clear", "not clearly different"))
+        if kind in kinds
+    ]  # fmt: skip
+    return [
+        found.sentences[0],
+        f"Of the other {len(kinds)} actions, compared with {found.control}: {', '.join(counts)}.",
+    ]
+
+
+def _basis(of: Material) -> str:
+    found = of.found
+    if not found.known:
+        return f"So far {of.units(of.now.assigned)} got an action. The campaign is {_stands(of)}."
+    waves = counted(len(found.waves), "wave")
+    absent = ""
+    if found.absent:
+        absent = f", {found.absent:,} of them counted as {_absent(of)} because no row came for them"
+    return (
+        f"This rests on {of.units(found.units)} in {waves} and {counted(found.outcomes, 'outcome')}"
+        f"{absent}. The campaign is {_stands(of)}."
+    )
+
+
+def _absent(of: Material) -> str:
+    value = of.status.absent_value
+    return "declared" if value is None else measured(cell(value), of.status.unit)
+
+
+def _stands(of: Material) -> str:
+    now = of.now
+    if now.condition == "open":
+        return f"in wave {now.wave} of {len(now.sizes)}"
+    why = [event.why for event in of.events if event.kind == "abort"]
+    return f"aborted, with the reason: {why[-1]}" if why else now.condition
+
+
+def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
+    """Draw what actions bring over the control, the best on top."""
+    measure = found.measure
+    sign = 1 if measure.direction == "min" else -1
+    lifts = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)
+    bars = [
+        Bar.of(measure, lift.action, around(lift), says=says(found, around(lift))) for lift in lifts
+    ]
+    title = f"{measure.head}, compared with {found.control}"
+    wanted = "less is better" if measure.direction == "min" else "more is better"
+    shapes = [SHAPE_WORDS[kind] for kind in SHAPE_WORDS if any(bar.says == kind for bar in bars)]
+    return Picture(
+        lambda: intervals(bars, title=title, zero=found.control),
+        f"{title} ({wanted}), with {percent(found.level)} intervals: "
+        f"{'; '.join(bar.words for bar in bars)}.",
+        f"Difference from {found.control} in {measure.head}; {wanted}. The line is the "
+        f"{percent(found.level)} interval, the dashed line no difference; {', '.join(shapes)}.",
+    )
+
+
+def _how_to_read(found: Findings, *, several: bool) -> str:
+    level = percent(found.level)
+    stops = found.stopping.looks
+    holds = [*(["for all comparisons at once"] if several else []),
+             *(["whenever the rule stops the campaign"] if stops else [])]  # fmt: skip
+    at_once = f", {' and '.join(holds)}," if holds else ""
+    return (
+        f"How to read this: a {level} interval is made so that{at_once} it holds the true value in "
+        f"{level} of campaigns like this one. An action is called clearly better or worse where "
+        "its interval lies on one side of no difference."
+    )
+
+
+def cautions(found: Findings) -> list[str]:
+    """Return what weakens the answer, which whoever reads it alone must know."""
+    means = [one for mean in found.means for one in mean.waves]
+    thin = sorted({one.wave for one in means if one.effective < ENOUGH})
+    moved = [one.action for one in found.lifts if len(one.waves) > 1 and one.same_p < DIFFERENT]
+    said = []
+    if thin:
+        said.append(
+            f"Careful: some action has few outcomes in {wave_list(thin)}. For so few it has not "
+            "been shown that intervals hold as often as they say."
+        )
+    if scarce := [one.few for one in found.means if one.few]:
+        said.append(
+            f"Careful: few events have come ({', '.join(scarce)}). Intervals of such means are "
+            "surer than they should be."
+        )
+    if few := [one.action for one in found.lifts if one.few]:
+        said.append(
+            f"Careful: too few events to weigh what {', '.join(few)} brings against the difference "
+            "in costs. Such an interval is surer than it should be."
+        )
+    gone = 1 - found.outcomes / found.units
+    if gone > MUCH_MISSING:
+        said.append(
+            f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers are about "
+            "everybody only if who is missing has nothing to do with what the outcome would be"
+            f"{', beyond what the features tell' if found.missing == 'by features' else ''}."
+        )
+    if moved:
+        said.append(
+            f"Careful: what {', '.join(moved)} brings was not the same in all waves. The numbers "
+            "above are averages; look at the waves one by one."
+        )
+    return said
+
+
+def what_to_do(of: Material) -> list[str]:
+    """Return what to do next, what comes first first."""
+    found = of.found
+    said = [f"Look into this before anything else: {warning}" for warning in found.quality.warnings]
+    said += violations(of.status.metrics)
+    if of.now.stop:
+        going = " Going on all the same takes a reason, which is kept."
+        said.append(
+            f"The rule that was fixed beforehand says: {of.now.stop}."
+            f"{going if of.now.condition == 'open' else ''}"
+        )
+    elif of.now.condition == "open":
+        said.append(_go_on(of))
+    if found.known and not found.all_equal:
+        said += recommended(found, ended=of.now.condition != "open" or bool(of.now.stop))
+    return said or ["Nothing can be recommended from this campaign."]
+
+
+def _go_on(of: Material) -> str:
+    now = of.now
+    which = f"wave {now.wave} of {len(now.sizes)}"
+    return {
+        "assign": f"Go on: give the {of.found.measure.of}s of {which} their actions.",
+        "record": f"Wait for the outcomes of {which}, and record them. {or_close(now)}".rstrip(),
+        "close": f"The outcomes of {which} are in: close it, and learn from it.",
+    }.get(of.step or "", f"Go on with {which}.")
+
+
+# ----------------------------------------------------------------------
+# A report about a campaign: what was learned, how sure that is, and how it came about.
 
 
 def require_report(

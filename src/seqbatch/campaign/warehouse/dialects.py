@@ -1,4 +1,4 @@
-"""How databases spell the few things that they spell otherwise.
+"""SQL dialects: where databases differ in how they spell things.
 
 Everything else in a statement is common to all of them: CASE, LEAST, GREATEST, FLOOR, JOIN.
 """

@@ -12,12 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seqbatch.core.kernels.assembling import complete_roots
-    from seqbatch.core.kernels.batches import pass_stage, replay_stages, replay_ucb
-    from seqbatch.core.kernels.cells import copy_cells, split_cells
-    from seqbatch.core.kernels.choosing import choose_among, choose_by_shares, mark_highest
-    from seqbatch.core.kernels.online import REFRESH, replay_online_ucb
-    from seqbatch.core.kernels.points import choose_points
+    from seqbatch.core.kernels.allocation import (
+        movable,
+        move,
+        near_ties,
+        round_table,
+        tilt,
+        tilted,
+        whole_parts,
+        whole_sums,
+    )
     from seqbatch.core.kernels.regression import (
         accumulate,
         descend,
@@ -26,21 +30,30 @@ if TYPE_CHECKING:
         ridge_means_cells,
         solve,
     )
-    from seqbatch.core.kernels.restricted_points import (
+    from seqbatch.core.kernels.replay import (
+        REFRESH,
+        pass_stage,
+        replay_online_ucb,
+        replay_stages,
+        replay_ucb,
+    )
+    from seqbatch.core.kernels.scoring import (
+        best_shares,
+        choose_among,
+        choose_by_shares,
+        mark_highest,
+        means,
+        means_and_widths,
+        signed_counts,
+    )
+    from seqbatch.core.kernels.texts import copy_cells, split_cells
+    from seqbatch.core.kernels.trials import (
         NEVER,
         assign_within,
+        choose_points,
         choose_restricted_points,
-    )
-    from seqbatch.core.kernels.rounding import round_table, whole_parts
-    from seqbatch.core.kernels.scoring import best_shares, means, means_and_widths, signed_counts
-    from seqbatch.core.kernels.systems import solve_positive
-    from seqbatch.core.kernels.tilting import (
-        movable,
-        move,
-        near_ties,
-        tilt,
-        tilted,
-        whole_sums,
+        complete_roots,
+        solve_positive,
     )
 
 __all__ = [
@@ -80,20 +93,7 @@ __all__ = [
     "whole_sums",
 ]
 
-FILES = (
-    "assembling",
-    "batches",
-    "cells",
-    "choosing",
-    "online",
-    "points",
-    "regression",
-    "restricted_points",
-    "rounding",
-    "scoring",
-    "systems",
-    "tilting",
-)
+FILES = ("allocation", "regression", "replay", "scoring", "texts", "trials")
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel

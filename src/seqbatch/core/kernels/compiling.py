@@ -1,4 +1,4 @@
-"""How every kernel is compiled, and loaded before it is needed."""
+"""How every kernel is compiled, cached and loaded early."""
 
 import warnings
 from functools import cache

@@ -1,4 +1,4 @@
-"""Sums over rows, and ridge regression from them."""
+"""Kernels of ridge regression: sums over rows, and solutions from them."""
 
 import numpy as np
 from numba import njit

@@ -1,41 +1,44 @@
-"""Ids by the million: a keyed hash of texts, and an index by it.
-
-Texts come as Arrow keeps them: their bytes one after another, and where each of them starts. The
-hash is SipHash-2-4 of 128 bits, of which 96 are kept: with a key that nobody knows beforehand, two
-texts share them once in 10^28 pairs, whoever chose the texts.
-
-A slot of the index is two words: the first half of the hash, and 32 more bits of it with the number
-of the text. The first is 0 in an empty slot.
-"""
+"""Kernels over texts: ids, MD5, cells of delimited text, encoded columns."""
 
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import njit, uint32, uint64
 
-from seqbatch.core.arrays import AnyArray, Bytes, Integers
+from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
+
+# ----------------------------------------------------------------------
+# Ids by the million: a keyed hash of texts, and an index by it.
+#
+# Texts come as Arrow keeps them: their bytes one after another, and where each of them starts. The
+# hash is SipHash-2-4 of 128 bits, of which 96 are kept: with a key that nobody knows beforehand,
+# two texts share them once in 10^28 pairs, whoever chose the texts.
+#
+# A slot of the index is two words: the first half of the hash, and 32 more bits of it with the
+# number of the text. The first is 0 in an empty slot.
+
 
 HIGH, LOW = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
 
 
 @njit(inline="always", **OPTIONS)
-def _turned(word: Any, bits: int) -> Any:
+def _rotated(word: Any, bits: int) -> Any:
     return (word << uint64(bits)) | (word >> uint64(64 - bits))
 
 
 @njit(inline="always", **OPTIONS)
 def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
     a += b
-    b = _turned(b, 13) ^ a
-    a = _turned(a, 32)
+    b = _rotated(b, 13) ^ a
+    a = _rotated(a, 32)
     c += d
-    d = _turned(d, 16) ^ c
+    d = _rotated(d, 16) ^ c
     a += d
-    d = _turned(d, 21) ^ a
+    d = _rotated(d, 21) ^ a
     c += b
-    b = _turned(b, 17) ^ c
-    c = _turned(c, 32)
+    b = _rotated(b, 17) ^ c
+    c = _rotated(c, 32)
     return a, b, c, d
 
 
@@ -136,3 +139,271 @@ def move(slots: AnyArray, larger: AnyArray) -> None:
             place = _slot(larger, slots[row, 0], slots[row, 1] & HIGH)
             larger[place, 0] = slots[row, 0]
             larger[place, 1] = slots[row, 1]
+
+
+# ----------------------------------------------------------------------
+# MD5 of very many short texts that begin alike, as databases compute it.
+#
+# Texts come as Arrow keeps them: their bytes one after another, and where each of them starts.
+# What they begin with is one block of 64 bytes, whose state is computed once. Texts are hashed
+# side by side, each in a lane of the vector registers.
+
+
+BLOCK = 64
+#: Texts that are hashed side by side.
+LANES = 64
+#: What the state begins with, and the constants and rotations of the 64 steps: RFC 1321.
+BEGIN = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], dtype=np.uint32)
+SINES = np.floor(np.abs(np.sin(np.arange(1, 65))) * 2.0**32).astype(np.uint64).astype(np.uint32)
+TURNS = np.array(
+    [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]], dtype=np.uint32
+)
+
+
+@njit(inline="always", **OPTIONS)
+def _rotated_plus(word: Any, turn: Any, added: Any) -> Any:
+    """Return a word with its bits turned, and another added to it."""
+    word = uint32(word)
+    return uint32(added + uint32(uint32(word << turn) | uint32(word >> uint32(32 - turn))))
+
+
+@njit(**OPTIONS)
+def absorb(state: AnyArray, words: AnyArray) -> None:
+    """Take a block into the state of each lane: (4, lanes) and (16, lanes)."""
+    before, lanes = state.copy(), state.shape[1]
+    for step in range(64):
+        part, sine, turn = step // 16, SINES[step], TURNS[step // 16, step % 4]
+        # Each step moves the four words of the state on by one place.
+        a, b = state[-step % 4], state[(1 - step) % 4]
+        c, d = state[(2 - step) % 4], state[(3 - step) % 4]
+        if part == 0:
+            w = words[step % 16]
+            for i in range(lanes):
+                mixed = (b[i] & c[i]) | (~b[i] & d[i])
+                a[i] = _rotated_plus(mixed + a[i] + sine + w[i], turn, b[i])
+        elif part == 1:
+            w = words[(5 * step + 1) % 16]
+            for i in range(lanes):
+                mixed = (d[i] & b[i]) | (~d[i] & c[i])
+                a[i] = _rotated_plus(mixed + a[i] + sine + w[i], turn, b[i])
+        elif part == 2:
+            w = words[(3 * step + 5) % 16]
+            for i in range(lanes):
+                a[i] = _rotated_plus((b[i] ^ c[i] ^ d[i]) + a[i] + sine + w[i], turn, b[i])
+        else:
+            w = words[7 * step % 16]
+            for i in range(lanes):
+                a[i] = _rotated_plus((c[i] ^ (b[i] | ~d[i])) + a[i] + sine + w[i], turn, b[i])
+    state += before
+
+
+@njit(inline="always", **OPTIONS)
+def _load(data: Bytes, start: int, stop: int, low: int, words: AnyArray) -> None:
+    """Fill one lane of a block that begins at `low`, whose text is followed by its end.
+
+    The last byte of all is followed by a mark, zeros, and eight bytes of the length.
+    """
+    for place in range(min(low, stop), min(stop, low + BLOCK)):
+        at = place - low
+        words[at // 4] |= uint32(data[place]) << uint32(8 * (at % 4))
+    if low <= stop and stop < low + BLOCK:
+        at = stop - low
+        words[at // 4] |= uint32(0x80) << uint32(8 * (at % 4))
+    if stop + 8 < low + BLOCK:
+        bits = uint64(BLOCK + stop - start) * uint64(8)
+        words[14] = uint32(bits & uint64(0xFFFFFFFF))
+        words[15] = uint32(bits >> uint64(32))
+
+
+@njit(inline="always", **OPTIONS)
+def _swapped(word: Any) -> Any:
+    """Return a word with its four bytes in the other order."""
+    low = uint64((word & uint32(0xFF)) << uint32(24)) | uint64((word & uint32(0xFF00)) << uint32(8))
+    return low | uint64((word >> uint32(8)) & uint32(0xFF00)) | uint64(word >> uint32(24))
+
+
+@njit(**OPTIONS)
+def hash_after(begun: AnyArray, data: Bytes, offsets: Integers, out: AnyArray) -> None:
+    """Hash texts that stand after one block; two words each, the digits in their order."""
+    words, state = np.empty((16, LANES), dtype=np.uint32), np.empty((4, LANES), dtype=np.uint32)
+    for first in range(0, len(out), LANES):
+        starts = offsets[first : min(first + LANES, len(out))]
+        stops = offsets[first + 1 : min(first + LANES, len(out)) + 1]
+        state[:] = begun
+        # Lanes whose text is over go on with zeros; what they compute is not read.
+        for block in range(((stops - starts).max() + 8) // BLOCK + 1):
+            words[:] = 0
+            for lane in range(len(starts)):
+                low = starts[lane] + block * BLOCK
+                _load(data, starts[lane], stops[lane], low, words[:, lane])
+            absorb(state, words)
+            for lane in range(len(starts)):
+                if (stops[lane] - starts[lane] + 8) // BLOCK == block:
+                    a, b, c, d = state[0, lane], state[1, lane], state[2, lane], state[3, lane]
+                    out[first + lane, 0] = (_swapped(a) << uint64(32)) | _swapped(b)
+                    out[first + lane, 1] = (_swapped(c) << uint64(32)) | _swapped(d)
+
+
+# ----------------------------------------------------------------------
+# The cells of delimited text: where each begins and ends, and their bytes without the quotes.
+
+
+QUOTE, LINE_FEED, RETURN = 34, 10, 13
+
+
+@njit(**OPTIONS)
+def split_cells(
+    data: AnyArray,
+    delimiter: int,
+    final: bool,
+    line: int,
+    starts: AnyArray,
+    ends: AnyArray,
+    quoted: Bools,
+    firsts: AnyArray,
+    lines: Integers,
+) -> tuple[int, int, int, int, bool]:
+    """Find the cells of all records that end in a block; the first record begins on line `line`.
+
+    A quote counts at the start of a cell alone; two of them within quotes are one, and what follows
+    the closing one belongs to the cell as it is. Records without anything in any cell are passed
+    over. Returns the numbers of records and cells, the bytes used up, the line of the next record,
+    and whether the text ends within quotes.
+    """
+    size = data.shape[0]
+    place = used = cells = records = 0
+    while place < size:
+        first, begun, something, complete = cells, line, False, False
+        while True:
+            start, quotes = place, False
+            if place < size and data[place] == QUOTE:
+                quotes, closed = True, False
+                place += 1
+                while place < size:
+                    byte = data[place]
+                    if byte == QUOTE:
+                        place += 1
+                        if place == size or data[place] != QUOTE:
+                            closed = True
+                            break
+                    elif byte == LINE_FEED or (
+                        byte == RETURN and (place + 1 == size or data[place + 1] != LINE_FEED)
+                    ):
+                        line += 1
+                    place += 1
+                if final and not closed:
+                    return records, first, used, begun, True
+            while place < size:
+                byte = data[place]
+                if byte in (delimiter, LINE_FEED, RETURN):
+                    break
+                place += 1
+            starts[cells], ends[cells], quoted[cells] = start, place, quotes
+            something |= place > start
+            cells += 1
+            if place == size:
+                complete = final
+                break
+            byte = data[place]
+            if byte == delimiter:
+                place += 1
+                continue
+            # Whether a line feed follows cannot be told at the end of a block.
+            if byte == RETURN and place + 1 == size and not final:
+                break
+            if byte == RETURN and place + 1 < size and data[place + 1] == LINE_FEED:
+                place += 1
+            place += 1
+            line += 1
+            complete = True
+            break
+        if not complete:
+            return records, first, used, begun, False
+        used = place
+        if something:
+            firsts[records], lines[records] = first, begun
+            records += 1
+        else:
+            cells = first
+    return records, cells, used, line, False
+
+
+@njit(**OPTIONS)
+def copy_cells(
+    data: AnyArray,
+    starts: AnyArray,
+    ends: AnyArray,
+    quoted: Bools,
+    chosen: AnyArray,
+    out: AnyArray,
+    offsets: AnyArray,
+) -> int:
+    """Write the bytes of the chosen cells one after another; return how many bytes there are."""
+    at = 0
+    offsets[0] = 0
+    for index in range(chosen.shape[0]):
+        cell = chosen[index]
+        place, end = starts[cell], ends[cell]
+        if quoted[cell]:
+            place += 1
+            while place < end:
+                if data[place] == QUOTE:
+                    place += 1
+                    if place == end or data[place] != QUOTE:
+                        break
+                out[at] = data[place]
+                at += 1
+                place += 1
+        while place < end:
+            out[at] = data[place]
+            at += 1
+            place += 1
+        offsets[index + 1] = at
+    return at
+
+
+# ----------------------------------------------------------------------
+# Columns of a file to columns of the model, in one pass each.
+
+
+@njit(**OPTIONS)
+def scaled(value: float, low: float, high: float, fill: float, mean: float, sd: float) -> float:
+    """Return a number bounded, filled where it is missing (NaN), and scaled."""
+    if np.isnan(value):
+        value = fill
+    else:
+        value = value if value > low else low
+        value = value if value < high else high
+    return (value - mean) / sd
+
+
+@njit(**OPTIONS)
+def scale(
+    values: Floats, low: float, high: float, fill: float, mean: float, sd: float, out: Floats
+) -> None:
+    """Bound numbers, fill those that are missing, and scale them."""
+    for row in range(len(values)):
+        out[row] = scaled(values[row], low, high, fill, mean, sd)
+
+
+@njit(**OPTIONS)
+def scale_columns(columns: Floats, rules: Floats) -> None:
+    """Scale columns where they lie, each by rules of its own: those of :func:`scale`, in order."""
+    for place in range(len(columns)):
+        own, (low, high, fill, mean, sd) = columns[place], rules[place]
+        for row in range(len(own)):
+            own[row] = scaled(own[row], low, high, fill, mean, sd)
+
+
+@njit(boundscheck=True, **OPTIONS)
+def look_up(table: Integers, places: AnyArray, out: Integers) -> None:
+    """Put what a table says of each row's place; a place that is not there raises IndexError."""
+    for row in range(len(places)):
+        out[row] = table[places[row]]
+
+
+@njit(boundscheck=True, **OPTIONS)
+def mark(out: Floats, places: Integers) -> None:
+    """Put a 1 at the place of each row; one that is not there raises IndexError."""
+    for row in range(len(places)):
+        out[row, places[row]] = 1.0

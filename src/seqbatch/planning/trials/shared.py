@@ -13,12 +13,16 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws, binomials, chi_squares, wishart_factors
-from seqbatch.planning.trials.greedy import Past, Rates, least_squares
-from seqbatch.planning.trials.restrictions import choices
-from seqbatch.planning.trials.running import Batch, Learned, run
-from seqbatch.planning.trials.starts import COUNTS, shared_start
+from seqbatch.planning.trials.conduct import Conduct, choices
+from seqbatch.planning.trials.draws import (
+    COUNTS,
+    Draws,
+    binomials,
+    chi_squares,
+    shared_start,
+    wishart_factors,
+)
+from seqbatch.planning.trials.runs import Batch, Learned, Past, Rates, least_squares, run
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: What the kept normals are used for: each purpose has its own place in the seed tree.

@@ -1,4 +1,4 @@
-"""Any linear policy on batches of any size, with a few units standing for each batch.
+"""Trials of any linear policy, with a few units representing each batch.
 
 Where a policy looks at more than estimated means (confidence widths, posterior draws), a batch
 cannot be drawn as a sum. Instead at most `most` of its units are drawn, and their sums are weighted
@@ -16,10 +16,9 @@ from numpy.random import Generator
 from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.restrictions import even, masks
+from seqbatch.planning.trials.conduct import Conduct, even, masks
 from seqbatch.policies.base import Decision, LinearPolicy
-from seqbatch.policies.choosing import pick
+from seqbatch.policies.choice import pick
 
 
 @dataclass(frozen=True, eq=False)

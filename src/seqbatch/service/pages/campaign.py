@@ -1,29 +1,191 @@
-"""One campaign: where it stands wave by wave, what was learned, and what was done."""
+"""The pages of a campaign: list, overview, findings, history, report, protocol, files."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.policy_words import plainly
-from seqbatch.campaign.views.reporting.first_screen import cautions, what_to_do
-from seqbatch.campaign.views.reporting.material import Material
-from seqbatch.campaign.views.words import metrics_table, remarks, violations, what_was_done
-from seqbatch.errors import CampaignStateError
-from seqbatch.service.answering import bounded
+from seqbatch.campaign.views.document import Document, Heading, Items, Picture
+from seqbatch.campaign.views.protocol import protocol as protocol_document
+from seqbatch.campaign.views.report import cautions, what_to_do
+from seqbatch.campaign.views.report import document as report_document
+from seqbatch.campaign.views.report_results import Material
+from seqbatch.campaign.views.status_text import (
+    metrics_table,
+    plainly,
+    remarks,
+    violations,
+    what_was_done,
+)
+from seqbatch.display import Table, picture
+from seqbatch.errors import CampaignError, CampaignStateError
+from seqbatch.service.bodies import mark_of
+from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
-from seqbatch.service.pages import drawing
-from seqbatch.service.pages.gathering import learned, material, standing
-from seqbatch.service.pages.next_words import next_of
-from seqbatch.service.pages.rendering import page
-from seqbatch.service.pages.visitors import Visiting
+from seqbatch.service.pages import rendering
+from seqbatch.service.pages.forms import kept, told
+from seqbatch.service.pages.rendering import Next, learned, material, next_of, page, standing
+from seqbatch.service.pages.session import Visiting
 from seqbatch.service.problems import problem_of
+from seqbatch.service.routes import views
+from seqbatch.storage.stores import SQLStore
+
+# ----------------------------------------------------------------------
+# What a form has done: the answer that was kept with the change.
+
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
+
+
+@router.get("/done/{once}")
+async def done(request: Request, name: Name, once: str, visitor: Visiting) -> Response:
+    """What was done, and what comes next."""
+    store = request.app.state.store
+    answer = await run_in_threadpool(lambda: told(kept(store, visitor, once)))
+    now = await standing(request, name)
+    return page(
+        request, "done.html", name=name, now=now, once_done=once, answer=answer,
+        next=next_of(now), result=answer["result"],
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------
+# Campaigns at a glance: where each stands, and what comes next.
+
+
+list_router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class Glance:
+    """A campaign at a glance, or why it cannot be read."""
+
+    name: str
+    now: Situation | None = None
+    next: Next | None = None
+    failed: str = ""
+
+
+@list_router.get("/")
+async def campaigns(request: Request, visitor: Visiting) -> Response:
+    """The campaigns that the token is for, those that wait for somebody first."""
+    store: SQLStore = request.app.state.store
+
+    def found() -> list[Glance]:
+        names = [name for name in store.names() if visitor.token.sees(name)]
+        # The newest first; those that are over come last.
+        every = [_glance(store, name) for name in reversed(names)]
+        return sorted(every, key=lambda one: one.now is not None and one.now.condition != "open")
+
+    return page(request, "campaigns.html", campaigns=await run_in_threadpool(found))
+
+
+def _glance(store: SQLStore, name: str) -> Glance:
+    try:
+        now = Campaign(store, name).situation()
+    except CampaignError as error:
+        # One that is damaged must not hide the others.
+        return Glance(name, failed=problem_of(error, store.label).detail)
+    return Glance(name, now, next_of(now))
+
+
+# ----------------------------------------------------------------------
+# The report and the protocol as pages and as files, and what is stored as files.
+
+
+@router.get("/report")
+async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """The report as a page of the dashboard."""
+    state = request.app.state
+    now = await standing(request, name)
+
+    def written() -> list[dict[str, object]]:
+        return drawn(report_document(material(state.memory, state.store, now)))
+
+    try:
+        key = ("report", name, now.hash)
+        made = await bounded(request, lambda: state.memory.get(key, written))
+    except CampaignStateError as error:
+        said = problem_of(error, state.store.label).detail
+        return page(request, "unknown.html", name=name, now=now, said=said)
+    return page(
+        request, "document.html", name=name, now=now, what="report", title="Report", sections=made
+    )
+
+
+@router.get("/protocol")
+async def protocol(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """What was declared before the first unit."""
+    campaign = Campaign(request.app.state.store, name)
+    now = await standing(request, name)
+    made = await bounded(request, lambda: drawn(protocol_document(campaign.events())))
+    return page(
+        request, "document.html", name=name, now=now, what="protocol", title="Protocol",
+        sections=made,
+    )  # fmt: skip
+
+
+def drawn(document: Document) -> list[dict[str, object]]:
+    """Return a document's sections as a template shows them, with their pictures drawn."""
+    return [
+        {"key": one.key, "title": one.title, "parts": [_part(part) for part in one.parts]}
+        for one in (document.first, *document.sections)
+    ]
+
+
+def _part(part: object) -> dict[str, object]:
+    if isinstance(part, Heading):
+        return {"kind": "heading", "text": part.text}
+    if isinstance(part, Items):
+        return {"kind": "items", "items": part.items}
+    if isinstance(part, Table):
+        return {"kind": "table", "table": part}
+    if isinstance(part, Picture):
+        source = picture(part.draw, "").partition('src="')[2].partition('"')[0]
+        return {"kind": "picture", "source": source, "words": part.words, "caption": part.caption}
+    return {"kind": "text", "text": part}
+
+
+@router.get("/document")
+async def document(
+    request: Request,
+    name: Name,
+    _visitor: Visiting,
+    what: Literal["report", "protocol"] = "report",
+    file_format: Annotated[views.Document, Query(alias="format")] = "html",
+) -> Response:
+    """The report or the protocol as a file."""
+    make = views.report if what == "report" else views.protocol
+    return await make(request, name, file_format)
+
+
+@router.get("/files")
+async def files(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """What can be downloaded."""
+    now = await standing(request, name)
+    return page(request, "files.html", name=name, now=now)
+
+
+@router.get("/export")
+async def export(
+    request: Request,
+    name: Name,
+    _visitor: Visiting,
+    what: Literal["units", "outcomes", "held", "events"] = "units",
+    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+) -> Response:
+    """What is stored, as a file."""
+    return await views.exported(request, name, what, file_format, mark=mark_of(file_format))
+
+
+# ----------------------------------------------------------------------
+# One campaign: where it stands wave by wave, what was learned, and what was done.
+
 
 #: Events on a page of the history.
 EVENTS = 50
@@ -54,10 +216,10 @@ async def overview(request: Request, name: Name, _visitor: Visiting) -> Response
     status = seen.status
     return page(
         request, "campaign.html", name=name, now=seen.now, status=status, next=next_of(seen.now),
-        policy=plainly(status.policy), shares=drawing.shares(status),
+        policy=plainly(status.policy), shares=rendering.shares(status),
         tables=status.tables()[1:] if status.actions else [],
         violations=violations(status.metrics), remarks=_remarks(status),
-        learned=seen.learned, lifts=seen.learned and drawing.lifts(seen.learned.found),
+        learned=seen.learned, lifts=seen.learned and rendering.lifts(seen.learned.found),
     )  # fmt: skip
 
 
@@ -79,7 +241,7 @@ async def findings(request: Request, name: Name, _visitor: Visiting) -> Response
         return page(request, "unknown.html", name=name, now=now, said=said)
     found = of.found
     return page(
-        request, "findings.html", name=name, now=now, found=found, lifts=drawing.lifts(found),
+        request, "findings.html", name=name, now=now, found=found, lifts=rendering.lifts(found),
         advice=what_to_do(of), cautions=cautions(found) if found.known else [],
         tables=found.tables(), warnings=found.quality.warnings,
         metrics=metrics_table(found.metrics) if found.metrics else None,

@@ -1,19 +1,31 @@
-"""Forms as they are sent: within bounds, made by us for this session, each of them once."""
+"""Forms: read within bounds, applied once, or tried and rolled back."""
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse
 
-from seqbatch.service.answering import LONGEST_KEY
+from seqbatch.campaign import Campaign
 from seqbatch.service.bodies import media_type, pieces
-from seqbatch.service.pages.visitors import Visitor, require_form_token
+from seqbatch.service.idempotency import LONGEST_KEY, again, placed, stepped
+from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
-from seqbatch.storage.answers import Call
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.transaction import Together
+
+# ----------------------------------------------------------------------
+# Forms as they are sent: within bounds, made by us for this session, each of them once.
+
 
 FORM = "application/x-www-form-urlencoded"
 #: The longest form without a file, and the most fields of one.
@@ -119,3 +131,113 @@ def _no_number(name: str, rule: str, received: str) -> ProblemError:
     return ProblemError(
         422, "invalid-argument", f"{name} must be {rule}; received {received[:100]!r}."
     )
+
+
+# ----------------------------------------------------------------------
+# How pages make the steps of a campaign: signed by the token, once for each form.
+
+
+#: What is added to the key of an answer for a file that came of the same form.
+FILE = "\nfile"
+
+
+async def do(
+    request: Request,
+    visitor: Visitor,
+    name: str,
+    form: Form,
+    step: Callable[[Campaign], Any],
+    *,
+    did: str,
+    long: bool = False,
+) -> RedirectResponse:
+    """Make a step of a campaign and lead to the page that says what was done.
+
+    The answer is kept with the change. The same form, sent again by a double click or a reload,
+    changes nothing and leads to the same page.
+
+    Parameters
+    ----------
+    request, visitor, form
+        The call, who makes it, and its form.
+    name
+        The campaign.
+    step
+        Makes the step; what it returns is kept as JSON.
+    did
+        What the step is called on that page.
+    long
+        Whether it reads a file, of which few run at once.
+    """
+    store, call = request.app.state.store, form.call(request, visitor)
+
+    def made(campaign: Campaign) -> dict[str, Any]:
+        return {"did": did, "result": step(campaign)}
+
+    run = partial(stepped, store, name, visitor.token, call, made)
+    await (placed(request, run) if long else run_in_threadpool(run))
+    return done_at(name, form)
+
+
+def done_at(name: str, form: Form) -> RedirectResponse:
+    """Lead to the page that says what a form has done."""
+    return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
+
+
+async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
+    """Say whether the same form was answered already, and then maybe without what it needs now."""
+    call = form.call(request, visitor)
+    found = await run_in_threadpool(answers.find, request.app.state.store, call)
+    return again(found, call) is not None
+
+
+def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:
+    """Return the answer that a form of this token got."""
+    call = Call(token=visitor.token.id, key=kept_key(once) + part, request="")
+    found = answers.find(store, call) if once.isprintable() else None
+    if found is None:
+        raise ProblemError(
+            404, "not-found", "there is no such answer, or none any more: they are kept for a week."
+        )
+    return found
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    """Return what an answer says."""
+    found: dict[str, Any] = json.loads(b"".join(answer.pieces))
+    return found
+
+
+# ----------------------------------------------------------------------
+# Steps that are made and taken back: what they would do, and nothing is kept.
+
+
+T = TypeVar("T")
+
+
+class _TakenBackError(Exception, Generic[T]):
+    """Ends a transaction of which nothing is to be kept but the answer."""
+
+    def __init__(self, result: T) -> None:
+        super().__init__()
+        self.result = result
+
+
+def tried(store: SQLStore, name: str, step: Callable[[Campaign], T]) -> T:
+    """Return what a step of a campaign would return; whatever it did is taken back.
+
+    Parameters
+    ----------
+    store
+        The store.
+    name
+        The campaign.
+    step
+        Makes the step.
+    """
+    try:
+        with Together(store) as together:
+            raise _TakenBackError(step(Campaign(together, name, who="nobody")))
+    except _TakenBackError as done:
+        result: T = done.result
+        return result

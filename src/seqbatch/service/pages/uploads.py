@@ -1,4 +1,4 @@
-"""Files between two steps: checked in the first, used in the second, and nobody else's."""
+"""Uploaded files between two steps: checked in the first, used in the second."""
 
 import hashlib
 import json
@@ -14,10 +14,10 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from seqbatch.campaign.tables.reading import READ
+from seqbatch.campaign.files.reading import READ
 from seqbatch.service.bodies import Upload, media_type, pieces, refuse_stated_rows
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
-from seqbatch.service.pages.visitors import Visitor, require_form_token
+from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
 from seqbatch.service.settings import Settings
 from seqbatch.storage.answers import PIECE

@@ -1,4 +1,4 @@
-"""Campaigns: try one out, create, list, show, close a wave, amend, continue, abort."""
+"""Routes of campaigns: validate, create, list, show, close, amend, continue, abort."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Closed, Validated, validate
-from seqbatch.campaign.design.spec import Spec
-from seqbatch.campaign.design.toml import check_spec, parse_spec
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.steps.creating import prepare
-from seqbatch.campaign.views.next_step import step_from
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.spec.toml import check_spec, parse_spec
+from seqbatch.campaign.steps.create import prepare
+from seqbatch.campaign.views.status import step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
-from seqbatch.service.answering import as_json, bounded, call_of, changed, sent, stepped
 from seqbatch.service.bodies import own_folder, read_json, table_of
-from seqbatch.service.describing import reads
+from seqbatch.service.idempotency import as_json, bounded, call_of, changed, sent, stepped
 from seqbatch.service.models import (
     AmendBody,
     Body,
@@ -30,14 +29,15 @@ from seqbatch.service.models import (
     SpecBody,
     ValidateAnswer,
     ValidateBody,
+    reads,
 )
 from seqbatch.service.problems import problem_of, responses
 from seqbatch.service.routes.units import recorded
 from seqbatch.storage import open_store
 from seqbatch.storage.answers import Answer, Call
 from seqbatch.storage.stores import SQLStore
-from seqbatch.storage.together import Together
 from seqbatch.storage.tokens import Token
+from seqbatch.storage.transaction import Together
 
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"], dependencies=[Depends(caller)])
 

@@ -1,4 +1,4 @@
-"""Units get their actions, outcomes come in: a few as JSON, many as a file."""
+"""Routes of units and outcomes: a few as JSON, many as a file."""
 
 import asyncio
 import json
@@ -11,7 +11,6 @@ from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.service.access import Caller
-from seqbatch.service.answering import as_json, call_of, changed, placed, sent, stepped
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
@@ -25,8 +24,8 @@ from seqbatch.service.bodies import (
     table_of,
     watched,
 )
-from seqbatch.service.describing import reads
-from seqbatch.service.grouping import Groups, Small, assigned
+from seqbatch.service.group_commit import Groups, Small, assigned
+from seqbatch.service.idempotency import as_json, call_of, changed, placed, sent, stepped
 from seqbatch.service.models import (
     AssignmentsAnswer,
     AssignmentsBody,
@@ -34,13 +33,13 @@ from seqbatch.service.models import (
     OutcomesAnswer,
     OutcomesBody,
     Reason,
+    reads,
 )
-from seqbatch.service.problems import responses
-from seqbatch.service.words import in_calls
+from seqbatch.service.problems import in_calls, responses
 from seqbatch.storage.answers import Answer
 from seqbatch.storage.stores import SQLStore
-from seqbatch.storage.together import Together
 from seqbatch.storage.tokens import Token
+from seqbatch.storage.transaction import Together
 
 # Every route takes the caller itself: these are asked most, and looking twice takes time.
 router = APIRouter(prefix="/v1/campaigns", tags=["units"])

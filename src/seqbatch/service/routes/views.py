@@ -1,4 +1,4 @@
-"""What is known of a campaign: status, findings, report, protocol, events, export."""
+"""Routes of views: status, findings, report, protocol, events, export."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +11,9 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.store import Event
 from seqbatch.service.access import Caller, caller, may
-from seqbatch.service.answering import as_json, bounded, sent
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
-from seqbatch.service.describing import sends
-from seqbatch.service.models import EventsAnswer, Name
+from seqbatch.service.idempotency import as_json, bounded, sent
+from seqbatch.service.models import EventsAnswer, Name, sends
 from seqbatch.service.problems import responses
 
 router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])

@@ -1,4 +1,4 @@
-"""Where arrays live and who computes with them: NumPy, or PyTorch on a processor or a GPU.
+"""The array backend: NumPy, or PyTorch on a processor or a GPU.
 
 The simulator is written once, against the array API standard. A backend adds what the standard
 leaves out: moving arrays, generators of random numbers, and how much memory is free.

@@ -1,14 +1,19 @@
-"""Units of many trials at once, in blocks: the contexts, means and noise that a device works on."""
+"""Units of many trials at once, in blocks that fit the device's memory, drawn or from pools."""
 
-from collections.abc import Callable, Sequence
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from seqbatch.core import arguments
+from seqbatch.core import Statistics, arguments, ridge_means
 from seqbatch.core.arrays import Array, Floats, Integers, namespace
 from seqbatch.environments import (
     BLOCK,
@@ -23,10 +28,15 @@ from seqbatch.environments import (
 )
 from seqbatch.environments.base import branch
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
-from seqbatch.errors import InvalidArgumentError
-from seqbatch.simulation.device import counters
-from seqbatch.simulation.device.assigning import Rules, means, reshaped
+from seqbatch.environments.pool import CountedRows, FeaturePool, PoolInstance
+from seqbatch.errors import DeviceMemoryWarning, InvalidArgumentError
+from seqbatch.simulation.device import random_numbers
+from seqbatch.simulation.device.assignment import Rules, means, reshaped
 from seqbatch.simulation.device.backend import Backend
+
+# ----------------------------------------------------------------------
+# Units of many trials at once, in blocks: the contexts, means and noise that a device works on.
+
 
 #: The place of these draws in an instance's seed tree.
 DEVICE = 5
@@ -34,7 +44,7 @@ DEVICE = 5
 LAWS = (Gaussian, CorrelatedGaussian, Sphere, Ball, StudentT, Uniform)
 #: About how many numbers a block has in each trial, and how many units at most. Both are part of
 #: what a seed means.
-NUMBERS, MOST = 2**22, 2**15
+NUMBERS, MOST_UNITS = 2**22, 2**15
 
 
 class Fused(Protocol):
@@ -44,7 +54,7 @@ class Fused(Protocol):
         """Say whether it knows this kind of rules."""
 
     def __call__(self, part: slice, rules: Rules, *, learn: bool) -> tuple[Array, ...]:
-        """Return the fields of an :class:`~seqbatch.simulation.device.outcomes.Outcome`."""
+        """Return the fields of an :class:`~seqbatch.simulation.device.trials.Outcome`."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ class LinearSource:
         return Units(self.size, make, lambda: self._random(2 * index + 1).random((self.size,)))
 
     def _random(self, number: int) -> "TrialDraws":
-        return TrialDraws(self.backend, counters.bits(self.keys, np.array(number)))
+        return TrialDraws(self.backend, random_numbers.bits(self.keys, np.array(number)))
 
 
 class TrialDraws:
@@ -260,4 +270,338 @@ def trial_keys(seeds: Sequence[SeedSequence]) -> Integers:
 def block_size(numbers: int) -> int:
     """Return how many units a block has where each has so many numbers: a power of two."""
     fitting = max(NUMBERS // numbers, 1)
-    return min(1 << (fitting.bit_length() - 1), MOST)
+    return min(1 << (fitting.bit_length() - 1), MOST_UNITS)
+
+
+# ----------------------------------------------------------------------
+# Pools of rows on a device: units are drawn from them by counters, in blocks of any size.
+
+
+#: Means and noise of counted pools are multiples of this, and their contexts whole numbers. Sums
+#: over units are then exact: the same bits in whatever order and blocks they are taken.
+STEP = 2.0**-26
+#: Numbers of a row that fit a record of 64 bytes beside its mean.
+MOST_NUMBERS = 56
+#: Digits of seven bits that write the steps of a reward; the largest of normal numbers there is.
+DIGITS, FARTHEST = 5, 6.7
+#: Rows that are moved at a time.
+CHUNK = 2**20
+#: Eight bytes that are 128 each, as a signed number.
+_MIDDLE = -0x7F7F7F7F7F7F7F80
+
+
+class DevicePool:
+    """The rows of a pool and their means, on a device.
+
+    Counted rows take one byte a number there, others eight.
+    """
+
+    def __init__(self, pool: FeaturePool, backend: Backend) -> None:
+        xp, rows = backend.xp, pool.pool
+        self.counted, self.scale = isinstance(rows, CountedRows), 1.0
+        if isinstance(rows, CountedRows):
+            self.rows, self.scale = rows.counts(backend), rows.scale
+        else:
+            self.rows = backend.empty((len(rows), rows.dim))
+            for part in chunks(len(rows)):
+                dense = rows.dense(np.arange(part.start, part.stop))
+                self.rows[part] = backend.array(arguments.floats("rows", dense, ("n", rows.dim)))
+        weights = backend.array(np.asarray(pool.theta, dtype=np.float64) * self.scale)
+        self.means = backend.empty((len(rows),))
+        for part in chunks(len(rows)):
+            means = xp.astype(self.rows[part], xp.float64) @ weights
+            self.means[part] = stepped(means, xp) if self.counted else means
+        self.kernel = pool_kernel(self, pool, backend)
+
+    @staticmethod
+    def nbytes(pool: FeaturePool) -> int:
+        """Return how many bytes a pool takes on a device."""
+        width = 1 if isinstance(pool.pool, CountedRows) else 8
+        return len(pool.pool) * (width * pool.dim + 8)
+
+
+def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
+    """Return the kernel that draws from this pool and sums up at once, if there can be one.
+
+    It needs Triton and a GPU, or Triton's interpreter, and two actions with rows of small whole
+    numbers and rewards that fit a record. Else None: array operations do the same.
+    """
+    compiles = backend.name == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    fits = made.counted and pool.actions == 2 and pool.dim <= MOST_NUMBERS
+    if backend.name == "numpy" or not compiles or not fits or find_spec("triton") is None:
+        return None
+    reach = float(backend.xp.max(backend.xp.abs(made.means))) + FARTHEST * pool.noise
+    if reach >= STEP * 2 ** (7 * DIGITS - 1):
+        return None
+    from seqbatch.simulation.device.triton_kernels import PoolKernel
+
+    return PoolKernel.of(made.rows, made.means, noise=pool.noise)
+
+
+@contextmanager
+def waking(backend: Backend) -> Iterator[None]:
+    """Load the compiled code that trials need while a GPU makes their pool."""
+    if backend.name != "cuda" or find_spec("triton") is None:
+        yield
+        return
+    aside = ThreadPoolExecutor(2)
+    # What fails there fails again, and is said, where it is needed.
+    kernel = aside.submit(_wake_kernel)
+    aside.submit(ridge_means, Statistics.zero(1, 1), 1.0)
+    aside.shutdown(wait=False)
+    yield
+    # The kernel is needed at once, estimates not before the first batch is closed.
+    wait([kernel])
+
+
+def _wake_kernel() -> None:
+    from seqbatch.simulation.device import triton_kernels
+
+    triton_kernels.wake()
+
+
+# One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
+@lru_cache(maxsize=1)
+def device_pool(pool: FeaturePool, backend: Backend) -> DevicePool:
+    """Return a pool on a device, moved there once."""
+    return DevicePool(pool, backend)
+
+
+class PoolSource:
+    """Units drawn from a pool. Unit t of a trial is the same whatever the size of the blocks."""
+
+    def __init__(
+        self,
+        instances: Sequence[PoolInstance],
+        pool: DevicePool,
+        backend: Backend,
+        size: int,
+        *,
+        shared: bool = True,
+    ) -> None:
+        self.environment, self.backend = instances[0].environment, backend
+        self.size, self.shared = size, shared
+        self.pool, self.shape = pool, pool.scale * np.eye(self.environment.dim)[None]
+        keys = trial_keys([instance.seed for instance in instances])
+        self.keys = backend.array(keys)[:, None]
+
+    def block(self, index: int) -> Units:
+        """Draw distinct rows and the noise for each unit."""
+        K, start = self.environment.actions, index * self.size
+        # K + 2 numbers a unit: its rows, its noise, and the policy's draw.
+        first = self.backend.integers(start, start + self.size)[None, :] * (K + 2)
+        return Units(
+            self.size,
+            lambda: self._made(first),
+            lambda: random_numbers.uniforms(random_numbers.bits(self.keys, first + K + 1)),
+            self.pool.kernel and self.pool.kernel.at(self.keys, start),
+        )
+
+    def _made(self, first: Array) -> tuple[Array, Array, Array]:
+        xp, K = self.backend.xp, self.environment.actions
+        rows = self._rows(first)
+        flat = rows.reshape(-1)
+        x = xp.take(self.pool.rows, flat, axis=0).reshape(*rows.shape, -1)
+        means = xp.take(self.pool.means, flat, axis=0).reshape(rows.shape)
+        noise = self.environment.noise * random_numbers.normals(
+            random_numbers.bits(self.keys, first + K)
+        )
+        return (
+            xp.astype(x, xp.float64),
+            means,
+            stepped(noise, xp) if self.pool.counted else noise,
+        )
+
+    def _rows(self, first: Array) -> Array:
+        """Return K distinct rows a unit, as :func:`seqbatch.environments.pool.distinct` does."""
+        xp, pool = self.backend.xp, self.pool.rows.shape[0]
+        chosen: list[Array] = []
+        for k in range(self.environment.actions):
+            share = random_numbers.uniforms(random_numbers.bits(self.keys, first + k))
+            value = xp.astype(share * (pool - k), xp.int64)
+            for earlier in _ordered(chosen, xp):
+                value = value + xp.astype(value >= earlier, xp.int64)
+            chosen.append(value)
+        return xp.stack(chosen, axis=-1)
+
+
+def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
+    """Cut so many rows into pieces."""
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+def stepped(values: Array, xp: Array) -> Array:
+    """Round to multiples of STEP."""
+    return xp.round(values / STEP) * STEP
+
+
+def signed_counts(codes: Sequence[Array], dim: int, xp: Array) -> Array:
+    """Return the whole numbers of coded rows: how often each place is named, with its sign.
+
+    Eight places share a 64-bit number, a byte each, which never runs over: `codes` are at most 127
+    columns, and bytes begin at 128.
+    """
+    nothing = xp.zeros_like(codes[0], dtype=xp.int64)
+    words = [nothing + _MIDDLE for _ in range(0, dim, 8)]
+    for column in codes:
+        code = xp.astype(column, xp.int64)
+        sign, eighth = 1 - 2 * (code >> 7), (code & 127) >> 3
+        named = sign << ((code & 7) << 3)
+        words = [
+            word + xp.where(eighth == number, named, nothing) for number, word in enumerate(words)
+        ]
+    return (xp.stack(words, axis=1) ^ _MIDDLE).view(xp.int8)[:, :dim]
+
+
+def _ordered(chosen: list[Array], xp: Array) -> list[Array]:
+    """Return the rows chosen so far, each unit's in their order."""
+    if len(chosen) < 2:
+        return chosen
+    ordered = xp.sort(xp.stack(chosen, axis=-1), axis=-1)
+    return [ordered[..., place] for place in range(len(chosen))]
+
+
+# ----------------------------------------------------------------------
+# How many trials and units a device holds at a time.
+
+
+#: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
+#: action of a unit.
+COPIES, BESIDE = 4, 24
+#: The share of a GPU's memory that is planned for, and at most that of what is free, since three
+#: processes may share it.
+SHARE, OF_FREE = 0.3, 0.9
+#: What blocks may take on the host: more would only leave the processor's caches.
+ON_HOST = 2**28
+#: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
+MOST_TRIALS, FEWEST = 2**16, 2**12
+#: Units of a block that a kernel draws and sums up without making them, so few that the sums of
+#: whole numbers up to 127 squared fit 32 bits.
+KERNEL = 2**22
+
+#: Makes the source of some trials.
+Maker = Callable[[Sequence[Any]], Source]
+T = TypeVar("T")
+
+
+def sources(
+    instances: Sequence[Instance],
+    environment: Environment,
+    backend: Backend,
+    *,
+    greedy: bool = False,
+) -> Iterator[tuple[Maker, Sequence[Instance]]]:
+    """Return as many instances at a time as fit into the device's memory, and their source's maker.
+
+    Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
+    """
+    pool = _pool(instances, backend)
+    if greedy and pool and pool.kernel:
+        yield lambda part: PoolSource(part, pool, backend, KERNEL, shared=False), instances
+        return
+    slots = 1 if environment.layout == "block" else environment.actions
+    unit = 8 * (COPIES * slots * environment.dim + BESIDE * environment.actions)
+    make, size = _maker(instances, environment, pool, unit, backend)
+    fitting = max(usable(backend) // (size * unit), 1)
+    if fitting < len(instances):
+        _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
+    for start in range(0, len(instances), fitting):
+        yield make, instances[start : start + fitting]
+
+
+def in_halves(
+    work: Callable[[Sequence[Instance]], list[T]], part: Sequence[Instance], backend: Backend
+) -> list[T]:
+    """Return what the work makes of each instance, half of them at a time where memory runs out.
+
+    What is planned may not be there any more: other programs take from the same memory.
+    """
+    try:
+        return work(part)
+    except backend.exhausted:
+        if len(part) == 1:
+            raise
+    # Not before here: while the error is handled, it keeps what ran out alive.
+    backend.release()
+    half = (len(part) + 1) // 2
+    warnings.warn(
+        f"{backend.name} ran out of memory with {len(part)} trials at once: they are run again, "
+        f"{half} at a time.",
+        DeviceMemoryWarning,
+        stacklevel=2,
+    )
+    return [one for some in (part[:half], part[half:]) for one in in_halves(work, some, backend)]
+
+
+def usable(backend: Backend) -> int:
+    """Return how many bytes blocks may take."""
+    memory = backend.memory()
+    return ON_HOST if memory is None else int(min(memory.all * SHARE, memory.free * OF_FREE))
+
+
+def _maker(
+    instances: Sequence[Instance],
+    environment: Environment,
+    pool: DevicePool | None,
+    unit: int,
+    backend: Backend,
+) -> tuple[Maker, int]:
+    """Return what makes sources, and how many units their blocks have."""
+    if pool:
+        size = pool_block(usable(backend) // (unit * len(instances)))
+        return lambda part: PoolSource(part, pool, backend, size), size
+    if law := _law(instances):
+        return lambda part: LinearSource(part, backend), block_size(law.slots * law.dim)
+    return lambda part: HostSource(part, environment, backend), BLOCK
+
+
+def _pool(instances: Sequence[Instance], backend: Backend) -> DevicePool | None:
+    """Return the pool that all instances draw from, on the device, if it fits."""
+    if not _alike(instances, PoolInstance, FeaturePool):
+        return None
+    drawn = cast(Sequence[PoolInstance], instances)
+    pool = drawn[0].environment
+    # One's own environment may give each trial a parameter of its own over the same rows.
+    if not all(np.array_equal(one.theta, np.atleast_2d(pool.theta)) for one in drawn):
+        return None
+    needed = DevicePool.nbytes(pool)
+    if backend.memory() is None or needed <= usable(backend):
+        return device_pool(pool, backend)
+    _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
+    return None
+
+
+def _law(instances: Sequence[Instance]) -> LinearEnvironment | None:
+    """Return the law of all instances, if the device can draw from it."""
+    known = _alike(instances, LinearInstance, *LAWS)
+    return cast(LinearInstance, instances[0]).environment if known else None
+
+
+def _alike(instances: Sequence[Instance], kind: type, *environments: type) -> bool:
+    """Say whether all are of this kind and of one environment, which is of these kinds.
+
+    One's own environment may make an instance of another for each seed, and one's own subclass may
+    draw other units: they are made on the host.
+    """
+    first = instances[0]
+    return type(getattr(first, "environment", None)) in environments and all(
+        type(one) is kind and cast(Any, one).environment == cast(Any, first).environment
+        for one in instances
+    )
+
+
+def pool_block(units: int) -> int:
+    """Return the size of a pool's blocks where so many units fit: a power of two."""
+    return min(max(1 << max(units.bit_length() - 1, 0), FEWEST), MOST_TRIALS)
+
+
+def _say(what: str, backend: Backend, instead: str) -> None:
+    memory = backend.memory()
+    if memory is not None:
+        free = f"{memory.free / 2**30:.2f} GiB free"
+        warnings.warn(
+            f"{backend.name} has {free}, too little for {what}: {instead}.",
+            DeviceMemoryWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,454 @@
+"""A policy's probabilities brought within limits, by prices or by tilting."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seqbatch.allocation.limits import SLACK, Bounds, Limits, cheapest_counts, check_feasible
+from seqbatch.allocation.prices import CERTAIN, Dual, cooled, settled
+from seqbatch.allocation.rounding import as_floats, whole_parts
+from seqbatch.core import arguments, kernels
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
+from seqbatch.errors import InvalidArgumentError
+
+# ----------------------------------------------------------------------
+# Column sums of whole parts, brought within limits exactly.
+
+
+ONE = 1 << 52
+#: A unit gives up no more than this part of a cell, unless the others have no more to give.
+PART = 1 << 12
+#: Columns nearer than this to a limit are brought onto it.
+NEAR = 1e-6
+
+
+def sums(whole: Integers) -> list[int]:
+    """Return the column sums of a table of whole parts, whatever their size."""
+    limbs = np.zeros((2, whole.shape[1]), dtype=np.int64)
+    kernels.whole_sums(whole, limbs)
+    return [(int(high) << 26) + int(low) for high, low in limbs.T]
+
+
+class Columns:
+    """A table of whole parts whose column sums are moved into their limits.
+
+    Parameters
+    ----------
+    whole
+        The table, changed in place.
+    floor
+        What no cell may fall below, (n, K), or an empty array.
+    eligible
+        Who may get what.
+    """
+
+    def __init__(self, whole: Integers, floor: Floats, eligible: Bools) -> None:
+        self.whole, self.floor, self.eligible = whole, floor, eligible
+        self.sums = sums(whole)
+
+    def repair(self, bounds: Bounds) -> bool:
+        """Move what is too much and fetch what is missing; say whether limits now hold."""
+        most = [int(limit * ONE) if np.isfinite(limit) else None for limit in bounds.most]
+        least = [-int(-limit * ONE) for limit in bounds.least]
+        held = self._settle(least, most)
+        if held:
+            # Columns that all but reach a limit are brought onto it: their counts are then certain.
+            tight = [self._tightened(a, least[a], most[a]) for a in range(len(least))]
+            self._settle([low for low, _ in tight], [high for _, high in tight])
+        return held
+
+    def _tightened(self, action: int, low: int, high: int | None) -> tuple[int, int | None]:
+        for limit in (low, high):
+            if limit is not None and abs(self.sums[action] - limit) < NEAR * ONE:
+                return limit, limit
+        return low, high
+
+    def _settle(self, least: list[int], most: list[int | None]) -> bool:
+        held = True
+        for action, (low, high) in enumerate(zip(least, most, strict=True)):
+            while high is not None and self.sums[action] > high:
+                room = [_room(most[a], self.sums[a]) for a in range(len(least))]
+                if not self._send(action, self.sums[action] - high, room, forward=True):
+                    held = False
+                    break
+            while self.sums[action] < low:
+                spare = [max(self.sums[a] - least[a], 0) for a in range(len(least))]
+                if not self._send(action, low - self.sums[action], spare, forward=False):
+                    held = False
+                    break
+        return held
+
+    def _send(self, action: int, amount: int, other: list[int], *, forward: bool) -> bool:
+        """Move an amount from an action to others with room, or to it from others with spare."""
+        for open_to in (np.empty((0, 0), dtype=np.bool_), self.eligible):
+            found = np.zeros((len(other), len(other)), dtype=np.int64)
+            kernels.movable(self.whole, self.floor, open_to, min(amount, ONE), found)
+            path = _path(found if forward else found.T, action, lambda a: other[a] > 0)
+            if path is None:
+                continue
+            steps = list(pairwise(path))
+            if not forward:
+                steps = [(b, a) for a, b in steps]
+            available = min(int(found[a, b]) for a, b in steps)
+            self._along(steps, min(amount, available, other[path[-1]]), open_to)
+            return True
+        return False
+
+    def _along(self, steps: list[tuple[int, int]], amount: int, open_to: Bools) -> None:
+        for origin, target in reversed(steps):
+            left = amount
+            for part in (PART, 1):
+                left = kernels.move(
+                    self.whole, self.floor, open_to, origin, target, left, part
+                )  # fmt: skip
+            self.sums[origin] -= amount - left
+            self.sums[target] += amount - left
+
+
+def _room(most: int | None, total: int) -> int:
+    return 1 << 100 if most is None else max(most - total, 0)
+
+
+def _path(found: Integers, start: int, ends: Callable[[int], bool]) -> list[int] | None:
+    """Return the shortest way from an action to one where the search may end."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        for following in np.flatnonzero(found[way[-1]] > 0).tolist():
+            if following in seen:
+                continue
+            if ends(following):
+                return [*way, following]
+            seen.add(following)
+            ways.append([*way, following])
+    return None
+
+
+# ----------------------------------------------------------------------
+# What share of each unit every action gets: the best one's, or those nearest to given ones.
+
+
+#: The last temperature, as a part of the median spread of a unit's scores: at most so much, times
+#: log K, is lost of the best value for each unit.
+COLD = 1e-9
+COOLING = 5.0
+#: First prices come from so many units.
+SAMPLE = 20_000
+#: What cells of probability 0 are given where limits cannot be met without them.
+SMALL = 1e-6
+
+
+def pricing(
+    scores: Floats, weights: Floats, may: Bools, bounds: Bounds, *, near: Floats | None = None
+) -> tuple[Floats, Dual]:
+    """Return the prices of the transportation problem, and the dual at the last temperature.
+
+    `near` are prices that were right for nearly the same limits.
+    """
+    # Only differences within a row matter; the largest at 0 keeps their last bits.
+    known = np.where(may, scores, -np.inf)
+    known -= known.max(axis=1, keepdims=True)
+    ladder = _temperatures(-np.where(may, known, 0).min(axis=1))
+    point, start = np.zeros(scores.shape[1] + 1), 0
+    if near is not None:
+        point, start = np.append(near, 0.0), len(ladder) // 2
+    elif len(scores) > 2 * SAMPLE:
+        stride, start = len(scores) // SAMPLE, min(4, len(ladder) - 1)
+        part = Dual(known[::stride], weights[::stride] * stride, bounds)
+        point = cooled(part, ladder[:start], point)
+    dual = Dual(known, weights, bounds)
+    return cooled(dual, ladder[start:], point), dual
+
+
+def _temperatures(spreads: Floats) -> list[float]:
+    """Return temperatures from the mean spread of a unit's scores to far below a common one.
+
+    A few units with enormous spreads would make the mean too warm for all the others.
+    """
+    some = spreads[spreads > 0]
+    if len(some) == 0:
+        return [1.0]
+    warm, cold = float(some.mean()), COLD * float(np.median(some))
+    steps = math.ceil(math.log(warm / cold) / math.log(COOLING))
+    return [warm * COOLING**-step for step in range(steps + 1)]
+
+
+def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
+    """Tilt the shares at the last temperature so that they fill the limits that bind.
+
+    Prices have too few bits to do so: their last one is worth 1e-7 temperatures. Tilts start at 0.
+    """
+    shares = cold.scores
+    shares -= cold.prices(point)
+    shares /= cold.temperature
+    shares -= shares.max(axis=1, keepdims=True)
+    shares[shares < -CERTAIN] = -np.inf
+    least, most = cold.bounds.least, cold.bounds.most
+    binding = replace(
+        cold.bounds,
+        least=np.where(point[:-1] > 0, most, least),
+        most=np.where(point[:-1] < 0, least, most),
+    )
+    dual = Dual(shares, cold.weights, binding, spend_all=bool(point[-1] > 0))
+    return dual, settled(dual, np.zeros_like(point))
+
+
+def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:
+    """Return the prices, in logarithms, that tilt a table into its limits."""
+    support = may & (table > 0)
+    try:
+        check_feasible(bounds, support, weights)
+        known = table
+    except InvalidArgumentError:
+        support, known = may, table + SMALL
+    logs = np.full(table.shape, -np.inf)
+    np.log(known, out=logs, where=support)
+    dual = Dual(logs, weights, bounds)
+    return dual, settled(dual, np.zeros(table.shape[1] + 1))
+
+
+# ----------------------------------------------------------------------
+# A policy's probabilities brought within limits: by prices, or by tilting.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limited:
+    """A table of probabilities within limits.
+
+    Attributes
+    ----------
+    probabilities
+        (n, K), multiples of 2^-52; rows sum to exactly 1, column sums keep the limits exactly.
+    prices
+        (K,) the price of each action: above 0 where `at_most` binds, below 0 where `at_least`
+        does. In units of scores, one more unit of an action that is full is worth its price:
+        between what the next unit would add and what the last one added.
+    budget_price
+        What one more unit of the budget is worth; 0 where it does not bind.
+    value
+        The expected sum of scores; NaN without scores.
+    prices_in
+        "score" where the policy chooses by scores, "log" where probabilities were tilted.
+    """
+
+    probabilities: Floats
+    prices: Floats
+    budget_price: float
+    value: float
+    prices_in: Literal["score", "log"]
+
+
+def limited(
+    scores: ArrayLike | None,
+    probabilities: ArrayLike,
+    limits: Limits,
+    *,
+    eligible: ArrayLike | None = None,
+    floor: ArrayLike | None = None,
+    order: ArrayLike | None = None,
+) -> Limited:
+    """Return the nearest table of probabilities whose column sums keep the limits.
+
+    Where every row of `probabilities` is 0 or 1, the policy chooses by scores: the sum of scores is
+    maximised under the limits, a transportation problem solved by prices. Each unit takes the
+    action with the highest score less price; units in a tie share what is left evenly.
+
+    Elsewhere probabilities are tilted: the row of unit i becomes proportional to
+    p_ia exp(-lambda_a - mu cost_a), which is the table within limits that is nearest in relative
+    entropy. Cells of 0 stay 0, unless limits cannot be met without them.
+
+    A table that keeps the limits already is returned as it is.
+
+    A budget holds surely after :func:`rounded`, which rounds counts up or down: where they could
+    cost more than it when rounded up, expected counts are made whole at no higher cost. The prices
+    are those before that.
+
+    Parameters
+    ----------
+    scores
+        (n, K), what the sum of is maximised; None if the table is to be tilted.
+    probabilities
+        (n, K), the policy's own table.
+    limits
+        On the column sums.
+    eligible
+        (n, K) of bool; by default every unit may get every action.
+    floor
+        (n, K), what each cell gets whatever the policy says; the policy decides on the rest of
+        each row. The limits are those of the sum of both.
+    order
+        A number for each unit, as for :func:`rounded`: sums are taken in this order, so that no
+        bit of the result depends on the order of rows.
+
+    Examples
+    --------
+    Three customers, one call to make; the second gains most by it:
+
+    >>> scores = [[0.0, 1.0], [0.0, 5.0], [0.0, 2.0]]
+    >>> chosen = [[0, 1], [0, 1], [0, 1]]
+    >>> result = limited(scores, chosen, Limits(at_most=[np.inf, 1]))
+    >>> result.probabilities[:, 1]
+    array([0., 1., 0.])
+    >>> result.value, bool(2 <= result.prices[1] <= 5)
+    (5.0, True)
+    """
+    table = arguments.floats("probabilities", probabilities, ("units", "actions"))
+    scored = None if scores is None else arguments.floats("scores", scores, table.shape)
+    mask = _mask(eligible, table)
+    base = np.empty((0, table.shape[1])) if floor is None else _floor(floor, mask)
+    weights = 1 - base.sum(axis=1) if floor is not None else np.ones(len(table))
+    bounds = limits.over(table.shape[1])
+    whole = whole_parts(table if floor is None else base + weights[:, None] * table)
+    hard = bool(((table == 0) | (table == 1)).all())
+    if _keeps(sums(whole), bounds):
+        return _result(whole, np.zeros(table.shape[1] + 1), scored, hard=hard)
+    if hard and scored is None:
+        raise InvalidArgumentError("scores", "given where the policy chooses by them", "None")
+    places: AnyArray = np.arange(len(table)) if order is None else np.argsort(order, kind="stable")
+    if order is not None:
+        table, mask, weights = table[places], mask[places], weights[places]
+        base = base[places] if floor is not None else base
+    task = _Task(table, mask, base, weights, bounds)
+    made, point = task.solved(scored[places] if hard and scored is not None else None)
+    whole[places] = made
+    return _result(whole, point, scored, hard=hard)
+
+
+@dataclass
+class _Task:
+    """What is to be brought within limits, in the order of sums."""
+
+    table: Floats
+    eligible: Bools
+    floor: Floats
+    weights: Floats
+    bounds: Bounds
+
+    def solved(self, scores: Floats | None) -> tuple[Integers, Floats]:
+        """Return whole parts within the limits, and the prices; the budget's price comes last."""
+        whole, point = self._within(self.bounds, scores)
+        totals = sums(whole)
+        if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
+            fixed = self._whole_counts(totals)
+            near = point[:-1] + point[-1] * self.bounds.costs
+            # Only differences of prices matter, and the one action without a limit has none.
+            near -= near[np.isinf(fixed.most)]
+            whole, _ = self._within(fixed, scores, near=near)
+        return whole, point
+
+    def _within(
+        self, bounds: Bounds, scores: Floats | None, *, near: Floats | None = None
+    ) -> tuple[Integers, Floats]:
+        rest, may = self._rest(bounds)
+        check_feasible(rest, may, self.weights)
+        if scores is None:
+            dual, tilt = tilting(self.table, self.weights, may, rest)
+            point = tilt
+        else:
+            point, warm = pricing(scores, self.weights, may, rest, near=near)
+            dual, tilt = sharing(warm, point)
+        whole = np.empty(self.table.shape, dtype=np.int64)
+        kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
+        if not Columns(whole, self.floor, may).repair(bounds):
+            raise InvalidArgumentError(
+                "limits",
+                "possible to keep exactly",
+                f"at least {bounds.least.tolist()} and at most {bounds.most.tolist()} of "
+                f"{', '.join(bounds.names)}",
+            )
+        return whole, np.append(point[:-1], point[-1] / dual.unit)
+
+    def _rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
+        """Return the limits on what the policy decides, and who may get what of it."""
+        rest = bounds.beyond(self.floor.sum(axis=0))
+        # Nobody can get what there is nothing of; its price would have no end.
+        return rest, self.eligible & (rest.most > 0)
+
+    def _whole_counts(self, totals: list[int]) -> Bounds:
+        """Return limits that fix every count: those the table expects, rounded, cheapest first.
+
+        With whole limits, column sums between whole numbers are a mixture of whole ones, so that
+        some rounding of them costs no more than they do.
+        """
+        exact = np.array([total / ONE for total in totals])
+        low, high = np.floor(exact + SLACK), np.ceil(exact - SLACK)
+        rest, may = self._rest(replace(self.bounds, least=low, most=high))
+        counts = cheapest_counts(rest, may, self.weights) + self.floor.sum(axis=0)
+        found = np.rint(counts)
+        if (np.abs(found - counts) > 1e-3).any():
+            raise InvalidArgumentError(
+                "budget",
+                "such that whole counts between those expected can keep it",
+                f"{self.bounds.surely:g} and expected counts {exact.round(2).tolist()}",
+                "Raise the budget or lower the floor.",
+            )
+        least, most = found.copy(), found.copy()
+        # The last count follows from the others; a limit on it, too, would leave prices open.
+        least[found.argmax()], most[found.argmax()] = 0, np.inf
+        return replace(self.bounds, least=least, most=most, budget=np.inf)
+
+
+def sure_cost(totals: list[int], costs: Floats) -> float:
+    """Return the most that counts can cost when column sums are rounded up or down.
+
+    The fractions of the column sums add up to a whole number: so many counts are rounded up.
+    """
+    certain = sum(total // ONE * float(cost) for total, cost in zip(totals, costs, strict=True))
+    uneven = [
+        float(cost) for total, cost in zip(totals, costs, strict=True) if total % ONE
+    ]  # fmt: skip
+    up = sum(total % ONE for total in totals) // ONE
+    return certain + sum(sorted(uneven, reverse=True)[:up])
+
+
+def _keeps(totals: list[int], bounds: Bounds) -> bool:
+    counts = all(
+        low * ONE <= total and (not np.isfinite(high) or total <= int(high * ONE))
+        for total, low, high in zip(totals, bounds.least, bounds.most, strict=True)
+    )
+    expected = sum(total / ONE * float(c) for total, c in zip(totals, bounds.costs, strict=True))
+    return (
+        counts
+        and expected <= bounds.budget * (1 + SLACK)
+        and sure_cost(totals, bounds.costs) <= bounds.surely
+    )
+
+
+def _result(whole: Integers, point: Floats, scores: Floats | None, *, hard: bool) -> Limited:
+    probabilities = as_floats(whole)
+    return Limited(
+        probabilities=probabilities,
+        prices=point[:-1].copy(),
+        budget_price=float(point[-1]),
+        value=np.nan if scores is None else float(np.vdot(scores, probabilities)),
+        prices_in="score" if hard else "log",
+    )
+
+
+def _mask(eligible: ArrayLike | None, table: Floats) -> Bools:
+    if eligible is None:
+        return np.ones(table.shape, dtype=np.bool_)
+    mask = np.asarray(eligible)
+    if mask.dtype != np.bool_ or mask.shape != table.shape:
+        rule = f"true and false of shape {table.shape}"
+        raise InvalidArgumentError("eligible", rule, f"{mask.dtype} of shape {mask.shape}")
+    wrong = np.flatnonzero((~mask & (table > 0)).any(axis=1) | ~mask.any(axis=1))
+    if len(wrong):
+        raise InvalidArgumentError(
+            "probabilities",
+            "0 wherever a unit is not eligible, and each unit eligible for some action",
+            f"{table[wrong[0]].tolist()} for {mask[wrong[0]].tolist()} in row {wrong[0]}",
+        )
+    return mask
+
+
+def _floor(floor: ArrayLike, mask: Bools) -> Floats:
+    base = arguments.floats("floor", floor, mask.shape)
+    if (base < 0).any() or (base > mask).any() or (base.sum(axis=1) > 1 + 1e-12).any():
+        rule = "at least 0, 0 where a unit is not eligible, and at most 1 in each row's sum"
+        raise InvalidArgumentError("floor", rule, f"values from {base.min():g} to {base.max():g}")
+    return base

@@ -1,0 +1,365 @@
+"""Counts of a wave: units and outcomes by action, metrics, and tests for imbalance."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqbatch.campaign.decide.verdicts import metric_cells
+from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.decisions import probabilities_of
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.spec.parts import Metric
+from seqbatch.core.arrays import Floats, Integers
+
+# ----------------------------------------------------------------------
+# Is the wave what it should be? Outcomes missing alike, and actions given as often as logged.
+#
+# Both tests compare the actions that units got with the probabilities that were logged for them,
+# and hold their level whatever units and probabilities have to do with each other. Actions that
+# are too rare for a chi-square are counted as one.
+
+
+#: Below this a test says that chance alone is not a likely reason.
+SMALL = 0.001
+#: A count is tested where its variance is at least this many times one unit's largest share in it:
+#: below, a chi-square is no fair description of chance.
+ENOUGH = 5.0
+
+
+@dataclass(frozen=True)
+class ChiSquare:
+    """A chi-square test: its statistic, degrees of freedom, and p-value (None without freedom).
+
+    `few` says that there was something to test, but that too few units had a part in it.
+    """
+
+    statistic: float
+    freedom: int
+    p: float | None
+    few: bool = False
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether chance alone is not a likely reason."""
+        return self.p is not None and self.p < SMALL
+
+    def plain(self) -> dict[str, float | int | None]:
+        """Return it as plain values."""
+        return {
+            "statistic": self.statistic, "freedom": self.freedom, "p": self.p, "few": self.few,
+        }  # fmt: skip
+
+
+class Allocation:
+    """How often each action was given, against the logged probabilities; units come in pieces.
+
+    The expected counts are the sums of the units' probabilities. Their covariance is the sum of
+    diag(p) - p p', so that the test is right also where every unit has probabilities of its own.
+    """
+
+    def __init__(self, actions: int) -> None:
+        self.counts = np.zeros(actions, dtype=np.int64)
+        self.expected = np.zeros(actions)
+        self._products = np.zeros((actions, actions))
+
+    @property
+    def units(self) -> int:
+        """How many units were taken in."""
+        return int(self.counts.sum())
+
+    @property
+    def gap(self) -> Floats:
+        """The counts, less what was expected of them."""
+        return self.counts - self.expected
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the counts under the logged probabilities."""
+        return np.diag(self.expected) - self._products
+
+    def add(self, actions: Integers, probabilities: Floats) -> None:
+        """Take in some units."""
+        self.counts += np.bincount(actions, minlength=len(self.counts))
+        # Sums of products alone: units are never kept, however many a wave has. Numbers that lie
+        # one after another are added up several times as fast.
+        columns = np.ascontiguousarray(probabilities.T)
+        self.expected += columns.sum(axis=1)
+        self._products += np.einsum("an,bn->ab", columns, columns)
+
+    def add_sums(self, counts: Integers, expected: Floats, products: Floats) -> None:
+        """Take in units that were summed up elsewhere: their counts, and the sums of p and p p'."""
+        self.counts += counts
+        self.expected += expected
+        self._products += products
+
+    def __add__(self, other: "Allocation") -> "Allocation":
+        both = Allocation(len(self.counts))
+        both.counts = self.counts + other.counts
+        both.expected = self.expected + other.expected
+        both._products = self._products + other._products
+        return both
+
+    def test(self) -> ChiSquare:
+        """Test the counts against what was expected of them."""
+        return _tested(self.gap, self.covariance, largest=1.0)
+
+
+def missingness(seen: Allocation, missing: Allocation) -> ChiSquare:
+    """Test whether outcomes are missing as often under every action.
+
+    Units differ in how often their outcomes are missing, and in their probabilities: the two may
+    go together without any action being at fault. What is tested is whether, among units of the
+    same probabilities, those without an outcome got other actions than those with one. With m the
+    share that is missing, a unit counts 1 - m where its outcome is missing and -m where it is not;
+    given these, the actions alone are left to chance, and their probabilities are known.
+
+    Parameters
+    ----------
+    seen, missing
+        The units with and without an outcome.
+
+    Examples
+    --------
+    >>> seen, missing = Allocation(2), Allocation(2)
+    >>> even = np.full((1000, 2), 0.5)
+    >>> seen.add(np.repeat([0, 1], [450, 350]), even[:800])
+    >>> missing.add(np.repeat([0, 1], [50, 150]), even[:200])
+    >>> missingness(seen, missing).suspicious
+    True
+    """
+    units = seen.units + missing.units
+    if not (seen.units and missing.units):
+        return ChiSquare(0.0, 0, None)
+    share = missing.units / units
+    gap = (1 - share) * missing.gap - share * seen.gap
+    covariance = (1 - share) ** 2 * missing.covariance + share**2 * seen.covariance
+    return _tested(gap, covariance, largest=max(1 - share, share) ** 2)
+
+
+def _tested(gap: Floats, covariance: Floats, *, largest: float) -> ChiSquare:
+    """Test a gap of known covariance; `largest` is the square of the most that one unit adds."""
+    least = ENOUGH * largest
+    pooled = _pooled(gap, covariance, least)
+    if pooled is None:
+        return ChiSquare(0.0, 0, None, few=bool(covariance.diagonal().max() > 1e-9 * largest))
+    # Not scipy.stats: it takes a second to import.
+    from scipy.special import chdtrc
+
+    gap, covariance = pooled
+    values, vectors = np.linalg.eigh(covariance)
+    # The counts sum to a constant, and may do so nearly within parts of the actions.
+    kept = values >= least
+    along = vectors.T @ gap
+    statistic, freedom = float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
+    p = float(chdtrc(freedom, statistic)) if freedom else math.nan
+    return ChiSquare(statistic, freedom, p if math.isfinite(p) else None)
+
+
+def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floats] | None:
+    """Count the rarest actions as one until no variance is below `least`; None where all are."""
+    variances = covariance.diagonal()
+    lacking = int((variances < least).sum())
+    if not lacking:
+        return gap, covariance
+    order = np.argsort(variances, kind="stable")
+    gap, covariance = gap[order], covariance[np.ix_(order, order)]
+    together = covariance.cumsum(axis=0).cumsum(axis=1).diagonal()
+    enough = np.flatnonzero(together[lacking - 1 : -1] >= least)
+    if not len(enough):
+        return None
+    starts = [0, *range(lacking + int(enough[0]), len(gap))]
+    covariance = np.add.reduceat(np.add.reduceat(covariance, starts, axis=0), starts, axis=1)
+    return np.add.reduceat(gap, starts), covariance
+
+
+# ----------------------------------------------------------------------
+# Metrics by action: means of what is recorded beside the reward, and their guardrails.
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric of one action.
+
+    Parameters
+    ----------
+    metric, action
+        The column and the action.
+    count, missing
+        Recorded outcomes with a value of it, and without.
+    mean
+        The plain mean of the values; None where there are none.
+    unit, direction, guardrail
+        As declared.
+    passed
+        Whether the mean keeps within the guardrail; None without one, or without a mean.
+    """
+
+    metric: str
+    action: str
+    count: int
+    missing: int
+    mean: float | None
+    unit: str | None
+    direction: str
+    guardrail: float | None
+    passed: bool | None
+
+
+class MetricSums:
+    """Sums of metrics by action; outcomes come in pieces."""
+
+    def __init__(self, metrics: Sequence[Metric], actions: int) -> None:
+        self._metrics = metrics
+        self._totals = np.zeros((len(metrics), actions))
+        self._counts = np.zeros((len(metrics), actions), dtype=np.int64)
+        self._outcomes = np.zeros(actions, dtype=np.int64)
+
+    def add(self, actions: Integers, values: Floats) -> None:
+        """Take in recorded outcomes: their actions, and a column for each metric."""
+        size = len(self._outcomes)
+        self._outcomes += np.bincount(actions, minlength=size)
+        for place in range(len(self._metrics)):
+            there = ~np.isnan(values[:, place])
+            seen = actions[there]
+            self._counts[place] += np.bincount(seen, minlength=size)
+            self._totals[place] += np.bincount(seen, values[there, place], minlength=size)
+
+    def __add__(self, other: "MetricSums") -> "MetricSums":
+        both = MetricSums(self._metrics, len(self._outcomes))
+        both._totals = self._totals + other._totals
+        both._counts = self._counts + other._counts
+        both._outcomes = self._outcomes + other._outcomes
+        return both
+
+    def rows(self, names: Sequence[str]) -> tuple[MetricRow, ...]:
+        """Return the metrics of every action that has recorded outcomes."""
+        return tuple(
+            self._row(place, metric, action, name)
+            for place, metric in enumerate(self._metrics)
+            for action, name in enumerate(names)
+            if self._outcomes[action]
+        )
+
+    def _row(self, place: int, metric: Metric, action: int, name: str) -> MetricRow:
+        count = int(self._counts[place, action])
+        mean = float(self._totals[place, action] / count) if count else None
+        return MetricRow(
+            metric=metric.column,
+            action=name,
+            count=count,
+            missing=int(self._outcomes[action]) - count,
+            mean=mean,
+            unit=metric.unit,
+            direction=metric.direction,
+            guardrail=metric.guardrail,
+            passed=within(metric, mean),
+        )
+
+
+def within(metric: Metric, mean: float | None) -> bool | None:
+    """Say whether a mean keeps within a metric's guardrail; the guardrail itself does.
+
+    >>> within(Metric(column="returned", direction="min", guardrail=0.1), 0.12)
+    False
+    """
+    if metric.guardrail is None or mean is None:
+        return None
+    return mean <= metric.guardrail if metric.direction == "min" else mean >= metric.guardrail
+
+
+# ----------------------------------------------------------------------
+# A wave counted: its units by action, those with an outcome, those absent, and its metrics.
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Units of one wave with an outcome, absent ones among them, and without, by action."""
+
+    seen: Allocation
+    missing: Allocation
+    absent: Integers
+    metrics: MetricSums
+
+    @property
+    def allocation(self) -> Allocation:
+        """All units."""
+        return self.seen + self.missing
+
+    @property
+    def assigned(self) -> Integers:
+        """Units."""
+        return self.seen.counts + self.missing.counts
+
+    @property
+    def observed(self) -> Integers:
+        """Recorded outcomes."""
+        return self.seen.counts - self.absent
+
+    def tests(self) -> dict[str, ChiSquare]:
+        """Return the two tests by name."""
+        return {
+            "missingness": missingness(self.seen, self.missing),
+            "allocation": self.allocation.test(),
+        }
+
+    @classmethod
+    def zero(cls, now: Situation) -> "Tally":
+        """Return the tally of nobody."""
+        actions = len(now.actions)
+        return cls(
+            seen=Allocation(actions),
+            missing=Allocation(actions),
+            absent=np.zeros(actions, dtype=np.int64),
+            metrics=MetricSums(now.spec.metrics, actions),
+        )
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.seen + other.seen,
+            self.missing + other.missing,
+            self.absent + other.absent,
+            self.metrics + other.metrics,
+        )
+
+
+def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
+    """Count a wave's units and outcomes."""
+    chunks = [extent.chunk for extent in reader.extents(wave=wave)]
+    pieces = reader.unit_chunks(given=False, chunks=chunks)
+    total = Tally.zero(now)
+    for part in over(lambda chunk: counted_chunk(now, chunk, known), pieces):
+        total += part
+    return total
+
+
+def columns_counted(now: Situation) -> list[str]:
+    """Return the columns of decisions that are counted."""
+    return ["action", *(f"p{action}" for action in range(len(now.actions)))]
+
+
+def counted_chunk(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
+    """Count the units and outcomes of one chunk."""
+    counted, count = Tally.zero(now), len(now.actions)
+    decided = unpack(chunk.decided, columns_counted(now))
+    actions = decided["action"].to_numpy().astype(np.int64)
+    probabilities = probabilities_of(decided, count)
+    here = known.within(chunk.first, chunk.first + chunk.count)
+    whole = len(here) == chunk.count
+    rows: slice | Integers = slice(None) if whole else here.numbers - chunk.first
+    own, absent = actions[rows], here.absent
+    counted.absent[:] = np.bincount(own[absent], minlength=count)
+    recorded = ~absent if absent.any() else slice(None)
+    counted.metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
+    if whole:
+        counted.seen.add(actions, probabilities)
+        return counted
+    seen = np.zeros(chunk.count, dtype=np.bool_)
+    seen[rows] = True
+    counted.seen.add(actions[seen], probabilities[seen])
+    counted.missing.add(actions[~seen], probabilities[~seen])
+    return counted

@@ -1,0 +1,358 @@
+"""Decisions: from a policy's probabilities to actions, with the exact probability of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.allocation import Limited, limited, rounded
+from seqbatch.allocation.rounding import as_floats, whole_parts
+from seqbatch.campaign.decide.draws import Draws, all_of, draws
+from seqbatch.campaign.decide.limits import limits_left
+from seqbatch.campaign.files.columns import Texts
+from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.core import Contexts
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.display import counted
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.policies import Policy
+from seqbatch.policies.capacity import preferred
+from seqbatch.policies.choice import pick, uniformly
+
+# ----------------------------------------------------------------------
+# From a policy's probabilities to what is done, and the exact probability of it.
+#
+# A share `randomised` of units gets a uniformly random action, for honest measurement. Of the
+# others every action has at least the probability `floor`: the rest is the policy's. Among a
+# unit's m eligible actions, of K in all, the probability of action a, whichever way it came about,
+# is therefore
+#
+#     randomised / m + (1 - randomised) (K floor / m + (1 - K floor) p_a)
+#
+# with p_a the policy's own, and that is what is logged. Where everything is eligible, m = K.
+
+
+#: Units scored together: under a shared model a unit has a vector for each action.
+BLOCK = 8_192
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the policy says of some units, over the actions that are given.
+
+    Parameters
+    ----------
+    probabilities
+        The policy's own, shape (n, K).
+    scores
+        What it compared, shape (n, K).
+    actions
+        The one that it chose, shape (n,).
+    candidates
+        Which actions it chose among, shape (n, K); None for all that the unit may get.
+    groups
+        The part of the evidence that each unit's outcome enters, -1 for none, shape (n,).
+    eligible
+        Which actions each unit may get, shape (n, K); None for all of them.
+    """
+
+    probabilities: Floats
+    scores: Floats
+    actions: Integers
+    candidates: Bools | None
+    groups: Integers
+    eligible: Bools | None
+
+    @property
+    def worth(self) -> Floats:
+        """What is maximised where limits move units, shape (n, K).
+
+        Scores, less where the policy passed an action over; see
+        :func:`seqbatch.policies.capacity.preferred`.
+        """
+        return preferred(self.scores, self.actions, self.candidates)
+
+
+def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Weighed:
+    """Ask the policy about units of the open wave; pure, the same however the units are cut.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    policy, state
+        Who decides, by what was known when the wave opened.
+    given
+        The units' columns.
+    draws
+        The units' own random numbers.
+    """
+    encoder, problem = now.encoder(wave=now.wave), now.problem()
+    size = problem.size(now.wave)
+    own = encoder.encode(given)
+    mask = None if encoder.eligibility is None else encoder.eligibility.mask(given)
+    pieces = []
+    step = BLOCK if encoder.actions else max(len(own), 1)
+    for start in range(0, max(len(own), 1), step):
+        rows = slice(start, start + step)
+        part = draws.take(rows)
+        allowed = None if mask is None else mask[rows]
+        contexts = Contexts(encoder.contexts(own[rows], now.active), problem, allowed)
+        places = np.minimum((part.place * size).astype(np.int64), size - 1)
+        said = policy.assign(state, contexts, part.choice, places)
+        pieces.append(
+            Weighed(
+                said.probabilities, said.scores, said.actions, said.candidates, said.groups, allowed
+            )
+        )
+    return gathered(pieces)
+
+
+def gathered(pieces: list[Weighed]) -> Weighed:
+    """Return what was said of units one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    masks = [piece.eligible for piece in pieces if piece.eligible is not None]
+    passed = [piece.candidates for piece in pieces if piece.candidates is not None]
+    return Weighed(
+        probabilities=np.concatenate([piece.probabilities for piece in pieces]),
+        scores=np.concatenate([piece.scores for piece in pieces]),
+        actions=np.concatenate([piece.actions for piece in pieces]),
+        candidates=np.concatenate(passed) if passed else None,
+        groups=np.concatenate([piece.groups for piece in pieces]),
+        eligible=np.concatenate(masks) if masks else None,
+    )
+
+
+def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
+    """Return what randomisation and the floor leave to every action by themselves, (n, K)."""
+    options, share = len(now.active), now.randomised
+    even = np.full((count, options), 1 / options)
+    if eligible is not None:
+        even = eligible / eligible.sum(axis=1, keepdims=True)
+    own: Floats = (share + (1 - share) * options * now.floor) * even
+    return own
+
+
+def decide(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Decided:
+    """Decide for units of the open wave, each by its own draws; see :func:`weigh`."""
+    said = weigh(now, policy, state, given, draws)
+    count, options = said.probabilities.shape
+    share, floor = now.randomised, now.floor
+    # K floors are set aside first, so that every action keeps its own whatever the policy says.
+    mixed = floor + (1 - options * floor) * said.probabilities
+    even: float | Floats = share / options
+    if said.eligible is not None:
+        among = said.eligible / said.eligible.sum(axis=1, keepdims=True)
+        mixed = options * floor * among + (1 - options * floor) * said.probabilities
+        even = share * among
+    # Another draw than the one that picks: who is randomised must say nothing about the action.
+    randomised = draws.randomised < share
+    actions = np.where(
+        randomised,
+        uniformly(count, options, draws.choice, said.eligible)[0],
+        pick(mixed, draws.choice)[0],
+    )
+    return decided(now, said, actions, even + (1 - share) * mixed, randomised)
+
+
+def decided(
+    now: Situation, said: Weighed, actions: Integers, probabilities: Floats, randomised: Bools
+) -> Decided:
+    """Return decisions as they are kept: over all actions that there ever were."""
+    count = len(actions)
+    active = np.array(now.active, dtype=np.int64)
+    every = np.zeros((count, len(now.actions)))
+    every[:, active] = probabilities
+    return Decided(
+        actions=active[actions],
+        scores=said.scores[np.arange(count), actions],
+        probabilities=every,
+        randomised=randomised,
+        groups=said.groups,
+    )
+
+
+# ----------------------------------------------------------------------
+# Decide for all units of a file together, so that each action is given as often as expected.
+#
+# The units' table of probabilities is brought within what is left of capacities and budget, and
+# then rounded to actions as a whole: every unit keeps the probabilities that are logged for it,
+# and the number of units that get an action, in all and within each stratum, is its expectation
+# rounded up or down (:mod:`seqbatch.allocation`).
+
+
+#: Probabilities that differ by less were rounded otherwise.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """The decisions of a file, and what its limits cost; `prices` is None without limits."""
+
+    decided: Decided
+    prices: Limited | None
+
+    def plain(self, now: Situation) -> dict[str, Any]:
+        """Return what an event says of the limits: what one more of each would have been worth."""
+        assert self.prices is not None
+        names = [now.actions[number].name for number in now.active]
+        budget = None if now.spec.budget is None else float(self.prices.budget_price)
+        return {
+            "prices_in": self.prices.prices_in,
+            "prices": {
+                name: float(price)
+                for name, price in zip(names, self.prices.prices, strict=True)
+                if name in now.spec.capacity
+            },
+            "budget_price": budget,
+        }
+
+
+class Together:
+    """The units of one file, gathered piece by piece until they are decided on together."""
+
+    def __init__(self, now: Situation, policy: Policy) -> None:
+        self._now = now
+        self._policy = policy
+        self._said: list[Weighed] = []
+        self._draws: list[Draws] = []
+        self._given: list[pa.Table] = []
+
+    def __len__(self) -> int:
+        return sum(len(drawn) for drawn in self._draws)
+
+    def add(self, units: Texts, given: pa.Table, state: Any) -> None:
+        """Take in some units; of their columns, the strata alone are kept."""
+        spec = self._now.spec
+        drawn = draws(spec.seed, spec.name, units, by=spec.draws)
+        self._said.append(weigh(self._now, self._policy, state, given, drawn))
+        self._draws.append(drawn)
+        self._given.append(given.select(list(self._now.spec.strata)))
+
+    def decided(self, logged: Floats | None = None) -> Balanced:
+        """Decide for all of them, by probabilities that were logged where these are given.
+
+        Another machine may round prices otherwise; the draw itself is of whole numbers, and the
+        same everywhere.
+        """
+        strata = strata_of(self._now.spec.strata, self._given)
+        said, drawn = gathered(self._said), all_of(self._draws)
+        return decide_together(self._now, said, drawn, strata, logged)
+
+
+def decide_together(
+    now: Situation,
+    said: Weighed,
+    drawn: Draws,
+    strata: Integers | None,
+    logged: Floats | None = None,
+) -> Balanced:
+    """Decide for all new units of a file; the same whatever their order.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    said
+        What the policy says of the units.
+    drawn
+        The units' own random numbers.
+    strata
+        The stratum of each unit, coarse to fine, shape (n, levels); None where there are none.
+    logged
+        The table that was drawn from, shape (n, K), where that was done already: it is drawn from
+        again unless it is another than the one that is computed.
+    """
+    count = len(said.groups)
+    own = chances(now, count, said.eligible)
+    share = now.randomised
+    prices = None
+    table = own + (1 - own.sum(axis=1, keepdims=True)) * said.probabilities
+    if now.spec.limited:
+        prices = _within(now, said, own, table, drawn)
+        table = prices.probabilities
+    same = logged is not None and np.abs(logged - table).max(initial=0.0) < ROUNDING
+    source = logged if logged is not None and same else table
+    made = rounded(source, key=_key(now), order=drawn.lot, strata=strata)
+    randomised = _randomised(made.probabilities, made.actions, said.eligible, share, drawn)
+    found = as_floats(whole_parts(table)) if same else made.probabilities
+    return Balanced(decided(now, said, made.actions, found, randomised), prices)
+
+
+def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Draws) -> Limited:
+    """Bring the policy's own part of the table within limits, or all of it where that must be.
+
+    The last files of a wave can find less left of an action than chance alone would give it; then
+    what is left to chance gives way, too.
+    """
+    problem, worth = None, said.worth
+    for limits in limits_left(now, len(table)):
+        for floor in (own, None):
+            probabilities = table if floor is None else said.probabilities
+            try:
+                return limited(
+                    worth, probabilities, limits, eligible=said.eligible, floor=floor,
+                    order=drawn.lot,
+                )  # fmt: skip
+            except InvalidArgumentError as error:
+                problem = error
+    raise CampaignStateError(
+        f"campaign {now.name}: {counted(len(table), 'unit')} cannot keep to what is left of its "
+        f"limits in wave {now.wave}: {problem} Nothing was assigned."
+    )
+
+
+def _key(now: Situation) -> bytes:
+    """Return the key of a file's rounding: each file of a campaign has its own."""
+    text = f"balanced\n{now.spec.seed}\n{now.assigned}\n{now.name}"
+    return blake2b(text.encode(), digest_size=32).digest()
+
+
+def _randomised(
+    table: Floats, actions: Integers, eligible: Bools | None, share: float, drawn: Draws
+) -> Bools:
+    """Say which units count as randomised.
+
+    Their actions are uniform over what is eligible, as those of units that are set aside first:
+    given action a, a unit counts with probability (share / m) / p_a. Where limits leave some action
+    less than share / m, fewer units count, and are uniform all the same.
+    """
+    allowed = np.ones_like(table, dtype=np.bool_) if eligible is None else eligible
+    options = allowed.sum(axis=1)
+    least = np.where(allowed, table, np.inf).min(axis=1)
+    even = np.minimum(share / options, least)
+    chosen = table[np.arange(len(actions)), actions]
+    flagged: Bools = drawn.randomised * chosen < even
+    return flagged
+
+
+def strata_of(columns: Sequence[str], given: Sequence[pa.Table]) -> Integers | None:
+    """Return the stratum of each unit of a file: by the first column, by the first two, and so on.
+
+    A missing value is a stratum of its own.
+    """
+    if not columns:
+        return None
+    levels: list[Integers] = []
+    for column in columns:
+        texts = pa.chunked_array(
+            [_texts(table.column(column)) for table in given], type=pa.string()
+        )
+        found, codes = np.unique(texts.fill_null("").to_numpy(), return_inverse=True)
+        above = levels[-1] if levels else np.zeros(len(codes), dtype=np.int64)
+        # Numbered anew at each level: products of many columns' levels have no end.
+        levels.append(np.unique(above * len(found) + codes, return_inverse=True)[1])
+    return np.column_stack(levels)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string())

@@ -1,0 +1,155 @@
+"""Random draws of a unit: a keyed hash of its id, independent of order and retries.
+
+The key comes from the campaign's seed and name. One hash of the unit's id is cut into parts, each a
+number in [0, 1) for one purpose; they are independent of one another and of every other unit's.
+
+There are two hashes. ``"blake2"`` has room for 53 bits of each number. ``"md5"`` is what every
+database has: md5 of the key, which is 64 hexadecimal digits, followed by the id. Of its 32 digits
+the first 13 are the draw that randomises, the next 13 the one that chooses, the last 6 the place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from typing import Literal
+
+import numpy as np
+
+from seqbatch.campaign.files.columns import Texts, as_list, buffers
+from seqbatch.core.arrays import AnyArray, Floats, Places
+from seqbatch.core.kernels import texts
+
+#: The hashes that draws may come from.
+Hash = Literal["blake2", "md5"]
+#: Where the digits of an md5 that make the three draws begin and end.
+DIGITS = ((0, 13), (13, 26), (26, 32))
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Three numbers in [0, 1) for each unit, and its lot.
+
+    Parameters
+    ----------
+    randomised
+        Says whether the unit's action is drawn uniformly at random, shape (n,).
+    choice
+        Picks the action, shape (n,).
+    place
+        Stands for the unit's place in its wave (BPE's sample splitting), shape (n,).
+    lot
+        64 bits: the order in which units drawn together are taken, shape (n,).
+    """
+
+    randomised: Floats
+    choice: Floats
+    place: Floats
+    lot: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.choice)
+
+    def take(self, rows: Places | slice) -> "Draws":
+        """Return the draws of these units alone."""
+        return Draws(self.randomised[rows], self.choice[rows], self.place[rows], self.lot[rows])
+
+
+def all_of(pieces: Sequence[Draws]) -> Draws:
+    """Return the draws of units one after another."""
+    return Draws(
+        np.concatenate([piece.randomised for piece in pieces]),
+        np.concatenate([piece.choice for piece in pieces]),
+        np.concatenate([piece.place for piece in pieces]),
+        np.concatenate([piece.lot for piece in pieces]),
+    )
+
+
+def draws(
+    seed: int, campaign: str, units: Texts, *, by: Hash = "blake2", lots: bool = True
+) -> Draws:
+    """Return the draws of units, by their ids.
+
+    Parameters
+    ----------
+    seed, campaign
+        Of which the key is made.
+    units
+        The ids.
+    by
+        The hash.
+    lots
+        Whether lots are wanted; otherwise they may be 0.
+
+    >>> first = draws(7, "spring", ["0001", "1"])
+    >>> first.choice.round(4)
+    array([0.5583, 0.616 ])
+    >>> draws(7, "spring", ["1"]).choice.round(4)
+    array([0.616])
+    >>> draws(7, "spring", ["1"], by="md5").choice.round(4)
+    array([0.0461])
+    """
+    if by == "md5":
+        return _by_md5(seed, campaign, units, lots=lots)
+    return _by_blake2(seed, campaign, as_list(units))
+
+
+def md5_key(seed: int, campaign: str) -> str:
+    """Return the text that is put before an id."""
+    return sha256(f"{seed}\n{campaign}".encode()).hexdigest()
+
+
+def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> Draws:
+    key = blake2b(f"{seed}\n{campaign}".encode(), digest_size=32).digest()
+    parts = [blake2b(unit.encode(), key=key, digest_size=32).digest() for unit in units]
+    words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
+    # 53 bits are all that a float between 0 and 1 holds.
+    numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
+    randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
+    return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
+
+
+def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> Draws:
+    words = _md5_words(md5_key(seed, campaign), units)
+    high, low = words[:, 0], words[:, 1]
+    # 13 digits are 52 bits: of the first word, of what is left of it and the second, and the rest.
+    randomised = (high >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    chosen = ((high & np.uint64(0xFFF)) << np.uint64(40)) | (low >> np.uint64(24))
+    place = (low & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
+    lot = np.zeros(len(words), dtype=np.uint64)
+    if lots:
+        # All 128 bits are spent: the lot has a key, and a hash, of its own.
+        lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
+    choice = chosen.astype(np.float64) * 2.0**-52
+    return Draws(randomised, choice, place, np.ascontiguousarray(lot))
+
+
+def _md5_words(key: str, units: Texts) -> AnyArray:
+    """Return two words of 64 bits for each id, the digits of the hash in their order."""
+    # The key is one block of the hash.
+    begun = texts.BEGIN.reshape(4, 1).copy()
+    texts.absorb(begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32).reshape(16, 1))
+    data, places = buffers(units)
+    words = np.empty((len(places) - 1, 2), dtype=np.uint64)
+    texts.hash_after(begun, data, places, words)
+    return words
+
+
+def lots(seed: int, campaign: str, units: Texts, *, before: int) -> AnyArray:
+    """Return the lots of units, 64 bits each: the lowest ones are drawn into a wave.
+
+    They have a key of their own, so that who is drawn tells nothing about who gets what.
+
+    Parameters
+    ----------
+    seed, campaign, units
+        As for :func:`draws`.
+    before
+        How many units the campaign had before: every draw has lots of its own, or else those who
+        join the list later would be drawn sooner than those who were passed over.
+
+    >>> lots(7, "spring", ["0001", "1"], before=0).tolist()
+    [14813593885159902082, 15484523763843617799]
+    """
+    key = blake2b(f"lots\n{seed}\n{before}\n{campaign}".encode(), digest_size=32).digest()
+    parts = [blake2b(unit.encode(), key=key, digest_size=8).digest() for unit in as_list(units)]
+    return np.frombuffer(b"".join(parts), dtype="<u8")

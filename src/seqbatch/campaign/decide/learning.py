@@ -1,0 +1,390 @@
+"""How a wave's outcomes update the policy: the same functions at close and in a replay."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.decide.counts import Tally, columns_counted, counted_chunk, tally
+from seqbatch.campaign.decide.decision import BLOCK
+from seqbatch.campaign.features.encoder import Room, largest, vectors
+from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.record.codec import RowsAtHand, unpack
+from seqbatch.campaign.record.decisions import Decided, extents_of
+from seqbatch.campaign.record.outcomes import Ledger, News
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.core import Problem, Statistics
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.core.exact_sums import ExactSums, Scale, Vectors
+from seqbatch.errors import RankDeficiencyWarning
+from seqbatch.policies import Feedback
+from seqbatch.policies.base import BasePolicy, State
+
+# ----------------------------------------------------------------------
+# Learning by sums that are the same in any order and on any machine (sums = "exact").
+
+
+def scale_of(now: Situation) -> Scale:
+    """Return what numbers are rounded to: by what is declared and frozen, and by no unit."""
+    sizes = largest(now.encoder())
+    assert now.spec.reward.range is not None
+    costs = max(abs(action.cost) for action in now.actions)
+    reward = max(abs(end) for end in now.spec.reward.range) + costs
+    return Scale.of([size for size, _ in sizes], reward, whole=[whole for _, whole in sizes])
+
+
+class GroupSums:
+    """What the outcomes of one wave sum to, in each part of the evidence."""
+
+    def __init__(self, now: Situation, state: State) -> None:
+        self._models = state.problem.models
+        self._groups = len(state.evidence)
+        #: Where threads put the vectors that they add up.
+        self.room = Room()
+        # A cell for each model in each part.
+        self._sums = ExactSums.zero(self._groups * self._models, scale_of(now))
+
+    @property
+    def groups(self) -> list[ExactSums]:
+        """The sums of each part, which may be replaced all at once."""
+        every = self._sums
+        parts = [
+            slice(group * self._models, (group + 1) * self._models) for group in range(self._groups)
+        ]
+        return [
+            ExactSums(every.scale, every.high[part], every.low[part], every.count[part])
+            for part in parts
+        ]
+
+    @groups.setter
+    def groups(self, made: Sequence[ExactSums]) -> None:
+        high, low, count = (
+            np.concatenate([getattr(each, name) for each in made])
+            for name in ("high", "low", "count")
+        )
+        self._sums = ExactSums(self._sums.scale, high, low, count)
+
+    def empty(self) -> "GroupSums":
+        """Return the sums of nobody, to be added to."""
+        made = copy(self)
+        made._sums = ExactSums.zero(self._groups * self._models, self._sums.scale)
+        return made
+
+    def merge(self, other: "GroupSums") -> None:
+        """Take in what others were summed up to."""
+        self._sums = self._sums.merged(other._sums)
+
+    def add(
+        self,
+        vectors: Vectors,
+        actions: Integers,
+        groups: Integers,
+        rewards: Floats,
+        *,
+        times: int = 1,
+    ) -> None:
+        """Take outcomes in, or out again (times = -1)."""
+        models = actions if self._models > 1 else np.zeros_like(actions)
+        cells = np.where(groups >= 0, groups * self._models + models, -1)
+        self._sums = self._sums.added(vectors, rewards, cells, times=times)
+
+    def absorbed(self, policy: BasePolicy, state: State) -> State:
+        """Return the state with all of it taken in, rounded once."""
+        for group, sums in enumerate(self.groups):
+            state = policy.absorb(state, group, sums.statistics())
+        return state
+
+
+# ----------------------------------------------------------------------
+# How a wave's outcomes enter the policy: the same functions at close and in a replay.
+
+
+def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
+    """Return the state after the open wave ended.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands, the scaling of features included.
+    state
+        What the policy knew when the wave opened.
+    reader
+        Where the units are.
+    news
+        What became known since.
+    """
+    if news.loses_precision:
+        known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
+        absent = news.fresh.take(np.flatnonzero(news.fresh.absent))
+        return relearned(now, reader, known.joined(absent.without_parts()), waves=now.wave)
+    if now.spec.sums == "exact":
+        return _closed_exactly(now, state, reader, news, counting=False)[0]
+    policy = now.made_policy()
+    for chunk in _chunks_of(reader, now, news):
+        state = _learned(now, policy, state, chunk, news.fresh, None)
+        state = _corrected(now, policy, state, chunk, news, None)
+    return ended(policy, state, None)
+
+
+def closed_and_counted(now: Situation, state: Any, reader: Reader, news: News) -> tuple[Any, Tally]:
+    """Return what :func:`closed` does, and the open wave counted: its rows are read once.
+
+    Twice where outcomes are learned one after another, while counting is done by all threads.
+    """
+    if now.spec.sums == "exact" and not news.loses_precision:
+        return _closed_exactly(now, state, reader, news, counting=True)
+    counted = tally(reader, now, news.fresh, now.wave)
+    return closed(now, state, reader, news), counted
+
+
+def _closed_exactly(
+    now: Situation, state: Any, reader: Reader, news: News, *, counting: bool
+) -> tuple[Any, Tally]:
+    policy, sums, counted = now.made_policy(), GroupSums(now, state), Tally.zero(now)
+
+    def summed(chunk: UnitChunk) -> tuple[GroupSums, Tally]:
+        own, part = sums.empty(), Tally.zero(now)
+        if counting and chunk.wave == now.wave:
+            decided = RowsAtHand.of(chunk.decided, [*columns_counted(now), "group"])
+            chunk = replace(chunk, decided=decided)
+            part = counted_chunk(now, chunk, news.fresh)
+        _learned(now, policy, state, chunk, news.fresh, own)
+        _corrected(now, policy, state, chunk, news, own)
+        return own, part
+
+    # Exact sums are the same whoever adds up which part of them; counts are added up in order.
+    for own, part in over(summed, _chunks_of(reader, now, news)):
+        sums.merge(own)
+        counted += part
+    return ended(policy, state, sums), counted
+
+
+def _sums(now: Situation, state: Any) -> GroupSums | None:
+    """Return where exact sums are gathered; None where outcomes are added one after another."""
+    return GroupSums(now, state) if now.spec.sums == "exact" else None
+
+
+def _chunks_of(reader: Reader, now: Situation, news: News) -> Iterator[UnitChunk]:
+    """Yield the chunks that news are about: the earlier ones, and those of the open wave."""
+    earlier = news.numbers_before(sum(now.units[: now.wave - 1]))
+    chunks = [extent.chunk for extent, _ in extents_of(reader, earlier)]
+    chunks += [extent.chunk for extent in reader.extents(wave=now.wave)]
+    return reader.unit_chunks(given=True, chunks=chunks)
+
+
+def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> Any:
+    """Return the state as if the first waves were learned now, wave by wave, from nothing."""
+    policy = now.made_policy()
+    state = policy.begin(now.problem())
+    for wave in range(1, waves + 1):
+        chunks = [extent.chunk for extent in reader.extents(wave=wave)]
+        sums = _sums(now, state)
+        for chunk in reader.unit_chunks(given=True, chunks=chunks):
+            state = _learned(now, policy, state, chunk, known, sums)
+        state = ended(policy, state, sums)
+    return state
+
+
+def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
+    """Say for each unit whether its outcome, coming now, has a part in any estimate to come."""
+    used = now.made_policy().still_used(state, decided.groups)
+    if now.spec.model != "shared":
+        used &= ~np.isin(decided.actions, list(now.retired))
+    return used
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Units of one chunk whose outcomes are learned from, as the policy takes them."""
+
+    kept: Places | slice
+    given: pa.Table
+    actions: Integers
+    among_all: Integers
+    groups: Integers
+
+    @classmethod
+    def of(
+        cls, now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, rows: Integers
+    ) -> "_Rows":
+        """Read the units at these rows of a chunk, leaving out what teaches nothing."""
+        decided = unpack(chunk.decided, ["action", "group"])
+        every: slice | Integers = slice(None) if len(rows) == chunk.count else rows
+        among_all, groups = (
+            decided[name].to_numpy()[every].astype(np.int64) for name in ("action", "group")
+        )
+        encoder, active = now.encoder(), np.array(now.active)
+        local = np.full(len(now.actions), -1)
+        local[active] = np.arange(len(active))
+        actions = local[among_all]
+        # A retired action teaches nothing about the others, unless they share one model.
+        active_all = bool(encoder.actions) or not (actions < 0).any()
+        kept: Places | slice = slice(None) if active_all else np.flatnonzero(actions >= 0)
+        # Without features the ids say how many units there are.
+        given = unpack(chunk.given, encoder.features.columns or encoder.columns)
+        if len(taken := rows[kept]) < given.num_rows:
+            given = given.take(taken)
+        # After an amendment the policy may keep fewer parts of the evidence apart than before.
+        groups = groups[kept]
+        groups = np.where(policy.still_used(state, groups), groups, -1)
+        return cls(
+            kept=kept,
+            given=given,
+            actions=np.maximum(actions[kept], 0),
+            among_all=among_all[kept],
+            groups=groups,
+        )
+
+    def learned(self, now: Situation, values: Floats) -> Floats:
+        """Return the rewards of outcomes: with what actions cost, and such that more is better."""
+        return now.spec.reward.sign * now.rewards(values[self.kept], self.among_all)
+
+    def pieces(self, now: Situation) -> Iterator[tuple[slice, Floats]]:
+        """Yield the vectors under each unit's action, in pieces that fit into memory."""
+        encoder = now.encoder()
+        own = encoder.encode(self.given)
+        step = BLOCK if encoder.actions else max(len(own), 1)
+        for start in range(0, len(own), step):
+            part = slice(start, start + step)
+            rows = own[part]
+            if encoder.actions:
+                every = encoder.contexts(rows, tuple(range(len(now.actions))))
+                rows = every[np.arange(len(every)), self.among_all[part]]
+            yield part, rows
+
+    def summands(self, now: Situation, room: Room) -> Iterator[tuple[slice, Vectors]]:
+        """Yield the same as exact sums take them; each is gone when the next one is asked for."""
+        encoder = now.encoder()
+        if encoder.actions:
+            yield from ((part, Vectors.of(rows)) for part, rows in self.pieces(now))
+        else:
+            yield slice(None), vectors(encoder, self.given, room)
+
+
+def _learned(
+    now: Situation,
+    policy: BasePolicy,
+    state: Any,
+    chunk: UnitChunk,
+    outcomes: Ledger,
+    sums: GroupSums | None,
+) -> Any:
+    here = outcomes.within(chunk.first, chunk.first + chunk.count)
+    if not len(here) or chunk.wave in now.skipped:
+        return state
+    rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
+    rewards = rows.learned(now, here.values)
+    if sums is not None:
+        for part, taken in rows.summands(now, sums.room):
+            sums.add(taken, rows.actions[part], rows.groups[part], rewards[part])
+        return state
+    for part, own in rows.pieces(now):
+        feedback = Feedback(own, rows.actions[part], rows.groups[part], rewards[part])
+        state = policy.learn(state, feedback)
+    return state
+
+
+def _corrected(
+    now: Situation,
+    policy: BasePolicy,
+    state: Any,
+    chunk: UnitChunk,
+    news: News,
+    sums: GroupSums | None,
+) -> Any:
+    """Put new values in the place of old ones: the units stay, what they sum to changes."""
+    low, high = chunk.first, chunk.first + chunk.count
+    here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
+    if not len(here) or chunk.wave in now.skipped:
+        return state
+    rows = _Rows.of(now, policy, state, chunk, news.corrected.numbers[here] - low)
+    after, before = (
+        rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
+    )
+    if sums is not None:
+        for part, taken in rows.summands(now, sums.room):
+            # The units' own sums cancel.
+            sums.add(taken, rows.actions[part], rows.groups[part], before[part], times=-1)
+            sums.add(taken, rows.actions[part], rows.groups[part], after[part])
+        return state
+    models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
+    for part, own in rows.pieces(now):
+        for group in np.unique(rows.groups[part]):
+            # -1: no estimate to come uses the outcome, so that its correction changes none.
+            if group >= 0:
+                cells = np.where(rows.groups[part] == group, models[part], -1)
+                change = _change(state.problem, own, before[part], after[part], cells)
+                state = policy.absorb(state, int(group), change)
+    return state
+
+
+def _change(
+    problem: Problem, vectors: Floats, before: Floats, after: Floats, cells: Integers
+) -> Statistics:
+    """Return what sums gain when rewards change and units do not."""
+    zero = Statistics.zero(problem.models, problem.dim)
+    # The same kernel as in learning, for its fixed order of sums; its gram is dropped.
+    gained = zero.add(vectors, after - before, cells)
+    squares = np.bincount(
+        cells[cells >= 0], weights=(after**2 - before**2)[cells >= 0], minlength=problem.models
+    )
+    return Statistics(zero.gram, gained.moment, squares.astype(np.float64), zero.count)
+
+
+def ended(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
+    """End a wave; what a deficient estimate means is said by :mod:`.learning_notes`."""
+    if sums is not None:
+        state = sums.absorbed(policy, state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        return policy.close(state)
+
+
+# ----------------------------------------------------------------------
+# What there is to say of an estimate: columns that say nothing, models with too little data.
+
+
+def notes(now: Situation, state: Any) -> list[str]:
+    """Say which columns say nothing, and which models have too little data."""
+    numbers = {} if now.learned is None else now.learned.numbers
+    said = [
+        f"column {name} was constant in the first wave; it has no part in the model"
+        for name, number in numbers.items()
+        if number.sd == 0
+    ]
+    determined, encoder = now.made_policy().determined(state), now.encoder()
+    if determined is None or (determined == encoder.dim).all():
+        return said
+    why = "too few outcomes, levels that nobody had, or columns that went together so far"
+    if (directions := encoder.directions()) is None:
+        why += "; or, which is harmless, an intercept beside all levels of a category"
+    most = encoder.dim if directions is None else directions[1]
+    names = [now.actions[number].name for number in now.active]
+    if now.spec.model == "shared":
+        names = ["all actions"]
+    for rank in sorted(set(determined.tolist())):
+        if rank < most:
+            models = [name for name, own in zip(names, determined, strict=True) if own == rank]
+            said.append(
+                f"the outcomes so far cannot tell all features apart for {', '.join(models)} "
+                f"({rank} of {most} directions of the model are determined): what they leave open "
+                f"counts as no difference until more outcomes come. The reason: {why}"
+            )
+    return said
+
+
+def aliasing(now: Situation) -> list[str]:
+    """Say that columns repeat one another by their making, which harms nothing."""
+    used, most = now.encoder().directions() or (0, 0)
+    if used == most:
+        return []
+    return [
+        f"harmless: the model has {used} columns, and {most} of them would do. Some say the same "
+        "as others together, as all levels of a category do beside the intercept. Estimated "
+        "outcomes and decisions do not depend on it"
+    ]

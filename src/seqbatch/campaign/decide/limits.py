@@ -1,0 +1,253 @@
+"""What is left of capacities and budget, and whether a planned wave can keep to them."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqbatch.allocation import Limits
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.spec.checks import known_strata
+from seqbatch.campaign.spec.parts import Capacity
+from seqbatch.core.arrays import Floats
+from seqbatch.errors import InvalidSpecError
+
+# ----------------------------------------------------------------------
+# What is left of capacities and of the budget, for the units of one file.
+#
+# What is left is spread over the units still to come, where their number is known: a file of n
+# units, of N still to come, may use the share n / N. What it does not use is there for the next
+# one. A file whose own units cannot keep to that share may wait with quotas, and then use all that
+# is left.
+
+
+def limits_left(now: Situation, count: int) -> Iterator[Limits]:
+    """Yield how often each action may and must be given to these units, the best to keep first.
+
+    First by the file's share of everything; then with quotas left to later files, as far as these
+    have room for them; then with all that is left.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    count
+        How many units the file has.
+    """
+    left = _Left(now, count)
+    yield left.limits(spread=True, waiting=False)
+    yield left.limits(spread=True, waiting=True)
+    yield left.limits(spread=False, waiting=True)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What is left when a file of `count` units comes."""
+
+    now: Situation
+    count: int
+
+    def limits(self, *, spread: bool, waiting: bool) -> Limits:
+        """Return limits: of the file's share or of all; with all quotas or what cannot wait."""
+        now = self.now
+        actions = [now.actions[number] for number in now.active]
+        pairs = [self._of_action(action.name, spread=spread, waiting=waiting) for action in actions]
+        at_least, at_most = (np.array(side) for side in zip(*pairs, strict=True))
+        names = [action.name for action in actions]
+        if now.spec.budget is None:
+            return Limits(at_most=at_most, at_least=at_least, names=names)
+        costs = np.array([action.cost for action in actions])
+        budget, share = self._budget(costs)
+        # Nobody can get what is dearer than all that is left.
+        at_most[(costs > budget * (1 + 1e-12)) & (at_least == 0)] = 0
+        return Limits(
+            at_most=at_most, at_least=at_least, costs=costs, budget=budget,
+            on_average=share if spread else None, names=names,
+        )  # fmt: skip
+
+    def _of_action(self, name: str, *, spread: bool, waiting: bool) -> tuple[float, float]:
+        """Return the fewest and the most units of an action."""
+        now = self.now
+        capacity = now.spec.capacity.get(name)
+        if capacity is None:
+            return 0.0, math.inf
+        given = now.in_wave.get(name, 0)
+        missing = max(capacity.at_least - given, 0)
+        share = missing * self.count / (self.count + self._later_in_wave)
+        least = float(max(missing - self._later_in_wave, 0)) if waiting else share
+        most = self._most(capacity, name, spread=False)
+        own = self._most(capacity, name, spread=True) if spread else most
+        least = min(least, self.count, most)
+        return least, max(own, least)
+
+    def _most(self, capacity: Capacity, name: str, *, spread: bool) -> float:
+        now, most = self.now, math.inf
+        if capacity.each_wave is not None:
+            left = max(capacity.each_wave - now.in_wave.get(name, 0), 0)
+            most = left * share_of_wave(now, self.count) if spread else left
+        if capacity.total is not None:
+            left = max(capacity.total - now.in_all.get(name, 0), 0)
+            # Quotas of later waves are kept for them.
+            kept = capacity.at_least * max(len(now.sizes) - now.wave, 0)
+            own = left * share_of_campaign(now, self.count) if spread else left
+            most = min(most, own, max(left - kept, 0))
+        return most
+
+    @property
+    def _later_in_wave(self) -> float:
+        """How many units of the wave are expected in later files."""
+        now = self.now
+        size = float(now.sizes[now.wave - 1])
+        if now.spec.grid.calendar:
+            size = (now.spec.grid.units or 0) / len(now.sizes)
+        return max(size - now.units[now.wave - 1] - self.count, 0)
+
+    def _budget(self, costs: Floats) -> tuple[float, float]:
+        """Return what these units may cost surely, and their share of the budget.
+
+        Units still to come cost what is cheapest, at least: that much is not there for these.
+        """
+        now, budget = self.now, self.now.spec.budget
+        assert budget is not None
+        surely, share = math.inf, math.inf
+        parts = (
+            (budget.each_wave, now.in_wave, share_of_wave(now, self.count)),
+            (budget.total, now.in_all, share_of_campaign(now, self.count)),
+        )
+        for amount, counts, part in parts:
+            if amount is None:
+                continue
+            left = max(amount - spent(now, counts), 0.0)
+            later = self.count / part - self.count
+            surely = min(surely, max(left - later * float(costs.min()), left * part))
+            share = min(share, left * part)
+        return surely, min(share, surely)
+
+
+def share_of_wave(now: Situation, count: int) -> float:
+    """Return the share that units have in what is left of the open wave; 1 where that is open."""
+    return 1.0 if not now.left else count / max(now.left, count)
+
+
+def share_of_campaign(now: Situation, count: int) -> float:
+    """Return the share that units have in all that are still to come."""
+    expected = now.spec.grid.units if now.spec.grid.calendar else sum(now.sizes)
+    return count / max((expected or 0) - now.assigned, count)
+
+
+def spent(now: Situation, counts: dict[str, int]) -> float:
+    """Return what so many units of each action cost."""
+    costs = {action.name: action.cost for action in now.actions}
+    return math.fsum(costs[name] * number for name, number in counts.items())
+
+
+# ----------------------------------------------------------------------
+# Can a wave of the planned size keep to what was declared? The numbers that clash are named.
+
+
+def require_possible(now: Situation) -> None:
+    """Refuse capacities, budgets and strata that no wave of the planned sizes can keep to."""
+    if now.spec.grid.calendar:
+        return
+    ahead = range(now.wave, len(now.sizes) + 1)
+    for problem in (p for wave in ahead for p in _problems(now, wave)):
+        raise InvalidSpecError(problem)
+    for problem in _totals(now):
+        raise InvalidSpecError(problem)
+
+
+def _problems(now: Situation, wave: int) -> Iterator[str]:
+    size = now.sizes[wave - 1]
+    names = [now.actions[number].name for number in now.active]
+    capacities = {name: now.spec.capacity[name] for name in names if name in now.spec.capacity}
+    where = f"wave {wave} has {size:,} units"
+    least = {name: each.at_least for name, each in capacities.items() if each.at_least}
+    if sum(least.values()) > size:
+        yield (f"capacity: {_listed('at_least', least)} make {sum(least.values()):,}, but {where}")
+    most = {name: each.each_wave for name, each in capacities.items() if each.each_wave is not None}
+    if len(most) == len(names) and sum(most.values()) < size:
+        yield (
+            f"capacity: {_listed('each_wave', most)} make {sum(most.values()):,}, but {where}: "
+            "some would get no action. Leave one action without a limit"
+        )
+    if not now.spec.eligible:
+        yield from _by_chance(now, most, size=size, where=where)
+        yield from _too_dear(now, size=size, where=where)
+    if (strata := known_strata(now.spec)) > size:
+        yield (
+            f"strata: {', '.join(now.spec.strata)} have {strata:,} combinations of levels, but "
+            f"{where}: most strata would have no unit. Use fewer columns"
+        )
+
+
+def chance(now: Situation) -> float:
+    """Return the share of units that each action gets by randomisation and the floor alone."""
+    share, options = now.spec.randomised, len(now.active)
+    return share / options + (1 - share) * now.floor
+
+
+def _by_chance(now: Situation, most: dict[str, int], *, size: int, where: str) -> Iterator[str]:
+    """Yield the capacities that randomisation and the floor alone would exceed."""
+    needed = chance(now) * size
+    for name, limit in most.items():
+        # Rounding must not refuse what fits exactly.
+        if needed > limit + 1e-6:
+            yield (
+                f"capacity.{name} = {limit:,} is too little: {where}, of which randomised = "
+                f"{now.spec.randomised:g} and floor = {now.floor:g} give {name} to "
+                f"{math.ceil(needed - 1e-6):,}. Raise the capacity, or lower randomised or floor"
+            )
+
+
+def _too_dear(now: Situation, *, size: int, where: str) -> Iterator[str]:
+    budget = now.spec.budget
+    if budget is None or budget.each_wave is None:
+        return
+    if (needed := size * _least_cost(now)) > budget.each_wave * (1 + 1e-9):
+        yield (
+            f"budget.each_wave = {budget.each_wave:g} is too little: {where}, which cost at least "
+            f"{needed:g} with randomised = {now.spec.randomised:g} and floor = {now.floor:g}"
+        )
+
+
+def _least_cost(now: Situation) -> float:
+    """Return what a unit costs at least: its chances, and the cheapest action for the rest."""
+    costs = [now.actions[number].cost for number in now.active]
+    share = chance(now)
+    return share * sum(costs) + (1 - share * len(costs)) * min(costs)
+
+
+def _totals(now: Situation) -> Iterator[str]:
+    """Yield the limits of the whole campaign that cannot be kept."""
+    left = sum(now.sizes) - now.assigned
+    names = [now.actions[number].name for number in now.active]
+    for name in names:
+        capacity = now.spec.capacity.get(name)
+        if capacity is None or capacity.total is None:
+            continue
+        rest = capacity.total - now.in_all.get(name, 0)
+        if not now.spec.eligible and (needed := chance(now) * left) > rest + 1e-6:
+            yield (
+                f"capacity.{name}.total = {capacity.total:,} is too little: {left:,} units are to "
+                f"come, of which randomised = {now.spec.randomised:g} and floor = {now.floor:g} "
+                f"give {name} to {math.ceil(needed - 1e-6):,}"
+            )
+        waves = len(now.sizes) - now.wave + 1
+        if capacity.at_least * waves > capacity.total:
+            yield (
+                f"capacity.{name}: at_least = {capacity.at_least:,} in each of {waves} waves make "
+                f"{capacity.at_least * waves:,}, but total = {capacity.total:,}"
+            )
+    budget = now.spec.budget
+    if budget is not None and budget.total is not None and not now.spec.eligible:
+        needed = left * _least_cost(now)
+        if needed > budget.total * (1 + 1e-9):
+            yield (
+                f"budget.total = {budget.total:g} is too little: {left:,} units cost at least "
+                f"{needed:g} with randomised = {now.spec.randomised:g} and floor = {now.floor:g}"
+            )
+
+
+def _listed(what: str, numbers: dict[str, int]) -> str:
+    return ", ".join(f"{name} {what} = {number:,}" for name, number in numbers.items())

@@ -1,0 +1,172 @@
+"""Proposed sizes of the waves to come, from what was learned so far."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.core import Statistics
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.display import number
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning.model import Model
+from seqbatch.planning.replanning import WORTH, Proposal, propose
+from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_of, model_of, several
+
+# ----------------------------------------------------------------------
+# The sizes of the waves to come, proposed from what was learned: where a spec is adaptive.
+
+
+#: With more parameters than these in all, a proposal would take longer than anybody waits.
+MOST_PARAMETERS = 400
+#: What is left of a column's variance beside other columns, below which it repeats them.
+REPEATED = 1e-6
+
+
+def proposed(now: Situation, state: Any) -> Proposal | None:
+    """Propose sizes for the waves after the one that is being closed; None where nothing is to.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stood when the wave was closed.
+    state
+        What the policy knows after it.
+    """
+    ahead = now.sizes[now.wave :]
+    if not now.spec.grid.adaptive or len(ahead) < 2 or not hasattr(state, "evidence"):
+        return None
+    known = reduce(Statistics.merge, state.evidence)
+    if not (known.gram[:, 0, 0].sum() > 0 and (known.squares > 0).any()):
+        return None
+    known = _of_columns(known, independent(known.gram.sum(axis=0)))
+    if known.cells * known.dim > MOST_PARAMETERS:
+        return None
+    wanted = now.spec.grid.plan or {}
+    noises = several("noise", wanted.get("noise", 1.0))
+    law = law_of(wanted.get("effect"), wanted.get("effect_spread"), noises)
+    try:
+        return propose(
+            _model(now, known, wanted, law),
+            law,
+            seen=now.assigned,
+            statistics=known,
+            sizes=ahead,
+            min_batch=wanted.get("min_batch", 1),
+            max_batch=wanted.get("max_batch"),
+            # A seed of its own for every wave, whatever else the campaign's seed draws.
+            seed=wanted.get("seed", 0) + now.wave,
+        )
+    except InvalidArgumentError:
+        # Fewer outcomes than parameters: too little to propose anything from.
+        return None
+
+
+def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: EffectLaw) -> Model:
+    """Return what was assumed before the first outcome, for the columns that say something."""
+    actions, noises = len(now.active), several("noise", wanted.get("noise", 1.0))
+    model = model_of(actions, known.dim - 1, None, law, noises, wanted.get("kappa"))
+    # As many outcomes will be missing as were so far.
+    missing = min(max(1 - int(known.count.sum()) / now.assigned, 0.0), MOST_MISSING)
+    conduct = conduct_of(actions, now.spec.randomised, now.floor, missing, wanted.get("delay", 0))
+    return replace(model, conduct=conduct)
+
+
+def independent(gram: Floats) -> Integers:
+    """Return the columns that do not repeat those before them, the constant first.
+
+    All levels of a category beside an intercept are one column too many, which changes no choice.
+    """
+    left, kept = np.array(gram, dtype=np.float64), list[int]()
+    # Below this a variance is what rounding leaves of a column that does not vary.
+    least = 1e-12 * np.diag(left)
+    for column in range(len(left)):
+        variance = left[column, column]
+        if variance > least[column]:
+            kept.append(column)
+            left = left - np.outer(left[:, column], left[column]) / variance
+        if column == 0:
+            # What repeats others is judged by the variance, once the means are explained.
+            least = np.maximum(least, REPEATED * np.diag(left))
+    return np.array(kept, dtype=np.int64)
+
+
+def _of_columns(known: Statistics, columns: Integers) -> Statistics:
+    return Statistics(
+        known.gram[:, columns][:, :, columns], known.moment[:, columns], known.squares, known.count
+    )
+
+
+# ----------------------------------------------------------------------
+# A proposal of sizes, in words: what was learned, what is proposed, and what it should save.
+
+
+#: An effect that was misjudged by less looks as it was planned.
+ALIKE = 1.25
+
+
+def proposal_text(proposal: Proposal, unit: str | None) -> str:
+    """Say what a proposal rests on and what it should save."""
+    return f"{effect_text(proposal)} {_sizes(proposal, unit)}"
+
+
+def effect_text(proposal: Proposal) -> str:
+    """Say what the outcomes so far show of the effect, beside what was stated."""
+    effect, stated = proposal.effect, proposal.stated_effect
+    shown = f"{_short(effect.mean)} a unit, {_short(effect.low)} to {_short(effect.high)}"
+    if stated is None:
+        return f"The best actions look better than random ones by {shown} (90%)."
+    times = effect.mean / stated
+    if 1 / ALIKE < times < ALIKE:
+        return f"The effect looks as planned: {shown} (90%); planned was {_short(stated)}."
+    much = f"{_short(times)} times" if times > 1 else f"{_short(100 * times)}% of"
+    return f"The effect looks {much} what was planned: {shown} (90%); planned was {_short(stated)}."
+
+
+def _sizes(proposal: Proposal, unit: str | None) -> str:
+    """Say which sizes are proposed, and why."""
+    planned = _listed(proposal.planned)
+    of = "" if unit is None else f" {unit}"
+    if not proposal.changes:
+        return (
+            f"The waves to come stay as they are, {planned} units: nothing else is expected to "
+            f"save {WORTH:.0%} of the {_short(proposal.regret)}{of} still to be lost."
+        )
+    kept = proposal.sizes == proposal.planned
+    ways = f"waves to come of {_listed(proposal.sizes)} units"
+    ways += ", as planned" if kept else f" instead of {planned}"
+    if proposal.explored:
+        ways += f", with {proposal.explored:.0%} of the next one at random, to learn more"
+    return (
+        f"Proposed: {ways}. That is expected to save {_short(proposal.saving)} ± "
+        f"{_short(proposal.saving_error)}{of} of the {_short(proposal.regret)} still to be lost "
+        "against the best action for each unit."
+    )
+
+
+def adopted_text(proposal: Proposal) -> str:
+    """Return the reason of an adoption where nobody gives one."""
+    return f"{effect_text(proposal)} Expected to save {_short(proposal.saving)}."
+
+
+def why_none(now: Situation) -> str:
+    """Say why there is nothing to adopt."""
+    if not now.spec.grid.adaptive:
+        return "Its spec does not say adaptive = true in [grid]."
+    if now.proposal is not None:
+        return "The planned sizes were found to be best."
+    return (
+        "One is made when a wave is closed, where two waves or more are to come and the outcomes "
+        "tell enough; it ends when it is adopted, units are assigned or anything is amended."
+    )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def _short(value: float) -> str:
+    return number(value, 2) if abs(value) < 100 else number(value, 3)

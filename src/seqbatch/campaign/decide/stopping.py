@@ -1,0 +1,529 @@
+"""The stopping rule: what it says when a wave is closed, and the sums that it keeps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from seqbatch.campaign.decide.analysis import (
+    ENOUGH_EVENTS,
+    NOTHING,
+    Columns,
+    FewEvents,
+    Logged,
+    PlannedWave,
+    few_events,
+    information,
+    logged,
+    planned,
+    planned_waves,
+    shares_of,
+)
+from seqbatch.campaign.record.codec import DAMAGED, unpack_kept
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Event, Reader, StateRecord
+from seqbatch.core import Statistics
+from seqbatch.core.arrays import AnyArray, Floats
+from seqbatch.display import number
+from seqbatch.errors import StoreError
+from seqbatch.inference import (
+    Interval,
+    Lift,
+    WaveSummary,
+    boundaries,
+    error_of_looks,
+    futility_boundaries,
+    pool,
+    summarise,
+)
+from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.intervals import quantile
+from seqbatch.inference.looks import repeated, standardised
+from seqbatch.inference.model import Evidence, ReturnedByAction
+from seqbatch.inference.rows import Moments, Tally
+
+# ----------------------------------------------------------------------
+# What a look keeps for the next one: sums over all waves so far.
+#
+# With them a close goes through its own wave and no other, whatever came before. They are kept
+# beside the policy's state, and hold as long as nothing of the earlier waves changes: where
+# outcomes came late or were corrected, where an amendment had the campaign learned again, and
+# where units share clusters, whose sums are of any size, all waves are gone through as if for the
+# first time.
+
+
+@dataclass(frozen=True, eq=False)
+class KeptSums:
+    """Sums of the waves so far.
+
+    Parameters
+    ----------
+    columns
+        How the first wave standardises the model's columns.
+    summaries
+        The waves. Once they were kept, the evidence of all is that of the last, to which the next
+        wave is added, and the moments of features are gone: looks do not ask for them.
+    """
+
+    columns: Columns
+    summaries: tuple[WaveSummary, ...]
+
+    @property
+    def arrays(self) -> dict[str, AnyArray]:
+        """The sums as they are kept."""
+        evidence, tallies = self.summaries[-1].evidence, [one.overall for one in self.summaries]
+        statistics, moments = evidence.statistics, [one.moments for one in tallies]
+        return {
+            "places": self.columns.places,
+            "mean": self.columns.mean,
+            "spread": self.columns.spread,
+            "gram": statistics.gram,
+            "moment": statistics.moment,
+            "squares": statistics.squares,
+            "count": statistics.count,
+            "assigned": evidence.assigned,
+            "extremes": np.array([evidence.lowest, evidence.highest]),
+            "counts": np.array(
+                [
+                    (tally.units, tally.outcomes, one.residuals)
+                    for tally, one in zip(tallies, self.summaries, strict=True)
+                ],
+                dtype=np.int64,
+            ),
+            "squared_residuals": np.array([one.squared_residuals for one in self.summaries]),
+            "scores": np.array([(m.mean, m.second, m.third, m.fourth) for m in moments]),
+            "costs": np.array([tally.costs for tally in tallies]),
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, AnyArray], now: Situation) -> "KeptSums":
+        """Return the sums that were kept; damaged ones raise StoreError."""
+        _require_shapes(arrays, now)
+        evidence = Evidence(
+            Statistics(arrays["gram"], arrays["moment"], arrays["squares"], arrays["count"]),
+            arrays["assigned"],
+            *arrays["extremes"].tolist(),
+        )
+        made = [
+            _summary(evidence, arrays["counts"][wave].tolist(), arrays["scores"][wave],
+                     arrays["costs"][wave], float(arrays["squared_residuals"][wave]))
+            for wave in range(len(arrays["counts"]))
+        ]  # fmt: skip
+        parts = (arrays[name] for name in ("places", "mean", "spread"))
+        return cls(Columns.of(now.encoder(), *parts), tuple(made))
+
+
+def looked_at(actions: int) -> tuple[Contrast, ...]:
+    """Return what looks ask of a campaign with so many actions: every lift over the control."""
+    return tuple(Lift(place) for place in range(1, actions))
+
+
+def _summary(
+    evidence: Evidence, counts: list[int], scores: Floats, costs: Floats, squares: float
+) -> WaveSummary:
+    units, outcomes, residuals = counts
+    return WaveSummary(
+        contrasts=looked_at(len(evidence.assigned)),
+        overall=Tally(outcomes, Moments(units, *scores), costs),
+        segments={},
+        evidence=evidence,
+        squared_residuals=squares,
+        residuals=residuals,
+        returned=ReturnedByAction.fitted(evidence),
+        features=Moments.of(np.empty((0, evidence.statistics.dim))),
+    )
+
+
+def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
+    """Refuse sums of other types or shapes: compiled code takes them at their word."""
+    floats, whole = np.dtype(np.float64), np.dtype(np.int64)
+    waves = len([wave for wave in range(1, now.wave) if wave not in now.skipped])
+    K, columns = len(now.actions), len(arrays.get("places", ()))
+    P = columns + 1
+    expected = {
+        "places": (whole, (columns,)),
+        "mean": (floats, (columns,)),
+        "spread": (floats, (columns,)),
+        "gram": (floats, (K, P, P)),
+        "moment": (floats, (K, P)),
+        "squares": (floats, (K,)),
+        "count": (whole, (K,)),
+        "assigned": (whole, (K,)),
+        "extremes": (floats, (2,)),
+        "counts": (whole, (waves, 3)),
+        "squared_residuals": (floats, (waves,)),
+        "scores": (floats, (waves, 4, K - 1)),
+        "costs": (floats, (waves, K - 1)),
+    }
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    own = len(now.encoder().names)
+    inside = found == expected and all(0 <= place < own for place in arrays["places"].tolist())
+    if not inside:
+        raise StoreError(f"the stored sums of a look are not those of the campaign. {DAMAGED}")
+
+
+def kept_and_new(
+    reader: Reader, now: Situation, record: StateRecord
+) -> tuple[KeptSums | None, Logged]:
+    """Return what the last look kept, with the wave being closed; or None, with all waves.
+
+    Parameters
+    ----------
+    reader
+        Where the rows are.
+    now
+        Where the campaign stands as a wave is being closed.
+    record
+        The newest state before that.
+    """
+    arrays = unpack_kept(record.content)
+    if arrays is not None:
+        data = logged(reader, now, closing=True, after_event=record.event)
+        earlier = sum(now.units[: now.wave - 1])
+        changed, _ = data.known.counts(0, earlier)
+        if not changed and not data.clustered:
+            kept = KeptSums.of(arrays, now)
+            data.columns = kept.columns
+            return kept, data
+    return None, logged(reader, now, closing=True)
+
+
+# ----------------------------------------------------------------------
+# Whether to stop: what the rule that was declared at creation says when a wave is closed.
+#
+# Every action is compared with the control, by group-sequential Holm: of h actions not yet shown
+# to be better each is tested with boundaries at alpha / h, and whoever is shown leaves its part to
+# the others. Statistics are such that more is better, whatever the direction of the reward.
+
+
+SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
+ON, END = "go on", "planned end, nothing shown"
+TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
+#: The chance of success, at the effect that a campaign is for, that bounds for futility leave.
+POWER = 0.9
+
+
+@dataclass(frozen=True)
+class ActionLook:
+    """One action against the control, at one look.
+
+    Parameters
+    ----------
+    action
+        Its name.
+    information
+        The fraction of the information that is in.
+    statistic
+        The pooled lift over its error, on the scale of a standard normal; more is better.
+    boundary, futility
+        Where success begins (and, mirrored, harm), None where no statistic would do; and below
+        which it is not worth going on, None where that was not declared.
+    low, high
+        The repeated interval of the lift, in the reward's own sign; None where it is unbounded.
+    shown
+        The wave after which it was shown to be better than the control, None so far.
+    few
+        What there would be too few events of at break-even to judge it, None where there are
+        enough. It has no boundary then, and nothing is spent on it.
+    """
+
+    action: str
+    information: float
+    statistic: float
+    boundary: float | None
+    futility: float | None
+    low: float | None
+    high: float | None
+    shown: int | None
+    few: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values; `few` only where there are too few."""
+        return {name: value for name, value in asdict(self).items() if name != "few" or value}
+
+
+@dataclass(frozen=True)
+class LookTaken:
+    """A look after a wave: rule, two-sided alpha, what the rule says, and every action."""
+
+    wave: int
+    rule: str
+    alpha: float
+    verdict: str
+    actions: tuple[ActionLook, ...]
+
+    @property
+    def stops(self) -> bool:
+        """Whether the rule says to stop."""
+        return self.verdict in (SUCCESS, HARM, FUTILITY)
+
+    def judged(self, action: str) -> bool:
+        """Whether there were enough events to judge an action, so that error was spent on it."""
+        return not any(one.few for one in self.actions if one.action == action)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**asdict(self), "actions": [action.plain() for action in self.actions]}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "LookTaken":
+        """Return the look of plain values."""
+        actions = tuple(ActionLook(**action) for action in plain["actions"])
+        return cls(**{**plain, "actions": actions})
+
+
+def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
+    """Return the looks that were taken when waves were closed."""
+    closes = [event.payload for event in events if event.kind == "close"]
+    return tuple(LookTaken.of(found) for one in closes if (found := one.get("stopping")))
+
+
+def look(
+    reader: Reader, now: Situation, events: Sequence[Event], record: StateRecord
+) -> tuple[LookTaken | None, KeptSums | None]:
+    """Look at the wave that is being closed; return what is seen, and sums for the next look.
+
+    Nothing is seen where no rule was declared, while the campaign is masked (the control is in the
+    key), in a wave that is skipped, and while all outcomes are equal.
+
+    Parameters
+    ----------
+    reader
+        Where the rows are, those that closing adds included.
+    now
+        Where the campaign stands before the wave is closed, what it taught included.
+    events, record
+        All events before it is closed, and the newest state.
+    """
+    if now.spec.stopping.rule == "none" or now.masked:
+        return None, None
+    kept, data = kept_and_new(reader, now, record)
+    if now.wave not in data.waves:
+        return None, kept
+    earlier = kept.summaries if kept is not None else ()
+    contrasts = looked_at(len(data.order))
+    new = data.each_wave[len(earlier) :]
+    summaries = summarise(new, contrasts=contrasts, partitions=data.partitions(), earlier=earlier)
+    whole = not (data.clustered or data.restricted)
+    sums = KeptSums(data.columns, summaries) if whole else None
+    # While all outcomes are equal there is no look, and nothing is spent.
+    taken = None if summaries[-1].evidence.all_equal else _seen(data, summaries, events)
+    return taken, sums
+
+
+def _seen(data: Logged, summaries: Sequence[WaveSummary], events: Sequence[Event]) -> LookTaken:
+    fixed = planned_waves(events)
+    waves = [fixed[wave - 1] for wave in data.waves]
+    compared = [_compared(data, summaries, waves, place) for place in range(1, len(data.order))]
+    return judge(data.now, compared, looks_taken(events))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One action beside the control after a wave: what a rule is asked about.
+
+    Parameters
+    ----------
+    action
+        Its name.
+    pooled
+        Its lift over all waves.
+    information
+        The fraction of the information that is in after each wave that counts, by its number.
+    few
+        What there are too few events of to judge it, None where there are enough.
+    """
+
+    action: str
+    pooled: Interval
+    information: Mapping[int, float]
+    few: FewEvents | None
+
+
+def _compared(
+    data: Logged, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave], place: int
+) -> Compared:
+    contrast, now = Lift(place), data.now
+    segment = data.segment(contrast)
+    shares = shares_of(contrast, summaries, waves, segment)
+    return Compared(
+        action=now.actions[data.order[place]].name,
+        pooled=pool(summaries, contrast, shares, segment=segment),
+        information=dict(zip(data.waves, information(shares), strict=True)),
+        few=few_events(summaries[-1].evidence, now.actions, data.order, place),
+    )
+
+
+def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTaken]) -> LookTaken:
+    """Return what the declared rule says of the open wave.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands before the wave is closed.
+    compared
+        Every action but the control.
+    before
+        The looks that were taken at earlier waves.
+    """
+    asked = [_Asked.of(now.wave, one, before) for one in compared]
+    return _judged(now, [one for one in asked if one is not None], before)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One action's part of a look: its statistic, and the information at the looks so far."""
+
+    action: str
+    few: FewEvents | None
+    pooled: Interval
+    times: tuple[float, ...]
+
+    @classmethod
+    def of(cls, wave: int, compared: Compared, before: Sequence[LookTaken]) -> "_Asked | None":
+        if not compared.pooled.known or not compared.pooled.error:
+            return None
+        name, at = compared.action, compared.information
+        judged = [one.wave for one in before if one.judged(name)]
+        looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
+        # A wave that adds no information, as one that was planned by nobody, is no look.
+        if at[wave] < (looked[-1] if looked else 0.0) + NOTHING:
+            return None
+        return cls(name, compared.few, compared.pooled, (*looked, at[wave]))
+
+    @property
+    def statistic(self) -> float:
+        return standardised(self.pooled)
+
+
+def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
+    """Return the information at the looks to come: what is left, by the sizes still planned."""
+    plan = planned(now)
+    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
+    if spent > 1 - NOTHING:
+        return ()
+    return tuple(spent + (1 - spent) * part / sum(parts) for part in accumulate(parts))
+
+
+def _judged(now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken]) -> LookTaken:
+    rule, wave = now.spec.stopping, now.wave
+    shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
+    others = len(now.actions) - 1
+    tested: dict[str, int] = {}
+    judged = [one for one in asked if one.few is None]
+    while still := [one for one in judged if one.action not in shown]:
+        strongest = max(still, key=lambda one: one.statistic)
+        if strongest.statistic < _bound(now, strongest, others - len(shown)):
+            break
+        tested[strongest.action] = others - len(shown)
+        shown[strongest.action] = wave
+    open_ones = max(others - len(shown), 1)
+    rows = tuple(_row(now, one, tested.get(one.action, open_ones), shown) for one in asked)
+    return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows, success=bool(shown)), rows)
+
+
+def _bound(now: Situation, one: _Asked, share: int) -> float:
+    """Return where success begins: nowhere, where there are too few events to judge."""
+    if one.few is not None:
+        return inf
+    rule = now.spec.stopping
+    return boundaries(one.times, rule=rule.rule, alpha=rule.alpha / 2 / share)[-1]
+
+
+def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> ActionLook:
+    rule, bound = now.spec.stopping, _bound(now, one, share)
+    futility = None
+    if rule.futility and one.few is None:
+        times, alpha = (*one.times, *_to_come(now, one.times[-1])), rule.alpha / 2 / share
+        bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
+        futility = _finite(bounds[len(one.times) - 1])
+    around = repeated(one.pooled, bound, level=1 - rule.alpha)
+    ends = sorted(now.spec.reward.sign * end for end in (around.low, around.high))
+    return ActionLook(
+        action=one.action,
+        information=one.times[-1],
+        statistic=one.statistic,
+        boundary=_finite(bound),
+        futility=futility,
+        low=_finite(ends[0]),
+        high=_finite(ends[1]),
+        shown=shown.get(one.action),
+        few=None if one.few is None else str(one.few),
+    )
+
+
+def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool) -> str:
+    if success:
+        return SUCCESS
+    if rows and all(row.boundary is not None and row.statistic <= -row.boundary for row in rows):
+        return HARM
+    if few := dict.fromkeys(row.few for row in rows if row.few is not None):
+        return TOO_FEW.format(", ".join(few), ENOUGH_EVENTS)
+    if now.wave >= len(now.sizes):
+        return END
+    tried = [row for row in rows if row.futility is not None]
+    if tried and len(tried) == len(rows) and all(r.statistic < (r.futility or 0.0) for r in tried):
+        return FUTILITY
+    return ON
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+# ----------------------------------------------------------------------
+# What a look says, and what looking without a rule costs, in words.
+
+
+#: Looks that are counted. Each takes an integral; further ones add little to what is said.
+MOST_LOOKS = 12
+
+
+def inflated(now: Situation, *, waves: int) -> float | None:
+    """Return the error of a single test after each of so many waves, instead of alpha.
+
+    None where a rule was declared, and where there is one look. Of more than 12 waves the first
+    12 are counted, and the error is larger.
+    """
+    rule = now.spec.stopping
+    if rule.rule != "none" or waves < 2:
+        return None
+    times = sorted(set(information(planned(now).shares)[:waves]))[:MOST_LOOKS]
+    return error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
+
+
+def unlooked(now: Situation) -> list[str]:
+    """Say why the declared rule is not applied while the campaign is masked."""
+    if now.spec.stopping.rule == "none" or not now.masked:
+        return []
+    return [
+        f"no look: the declared rule ({now.spec.stopping.rule}) compares with the control, which "
+        "is in the key alone. It is applied when a wave is closed after the campaign was unmasked, "
+        "and nothing is spent until then"
+    ]
+
+
+def look_text(look: LookTaken) -> str:
+    """Say where the boundary is, where the statistic is, and what the rule says."""
+    places = "; ".join(
+        f"{one.action} {number(one.statistic, 3)} "
+        f"(boundary {'none yet' if one.boundary is None else number(one.boundary, 3)}"
+        + ("" if one.futility is None else f", futility {number(one.futility, 3)}")
+        + ")"
+        for one in look.actions
+    )
+    return (
+        f"The declared rule ({look.rule}, alpha {look.alpha:g}) after wave {look.wave}: "
+        f"{look.verdict}. Statistics: {places or 'none'}."
+    )
+
+
+def inflation_text(error: float) -> str:
+    """Say what looking after every wave costs where no rule was declared."""
+    return (
+        "No stopping rule was declared: to stop at the first wave after which a single test speaks "
+        f"would be wrong in at least {error:.1%} of campaigns in which nothing differs."
+    )

@@ -1,0 +1,148 @@
+"""Which actions each unit may get, computed from its columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files.columns import MISSING, categories, read_booleans, read_numbers
+from seqbatch.campaign.spec.eligibility import Among, Both, Column, Compare, Kind, Not, Rule
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.core.arrays import Bools
+
+# ----------------------------------------------------------------------
+# Columns of units that are kept for rules and strata, and are no part of the model.
+
+
+@dataclass(frozen=True)
+class BesideColumn:
+    """One such column; what is missing in it is null, and no mistake.
+
+    Parameters
+    ----------
+    name
+        The column.
+    kind
+        What it holds.
+    """
+
+    name: str
+    kind: Kind
+
+    @property
+    def kept(self) -> pa.DataType:
+        """The Arrow type that is kept of it."""
+        return {"text": pa.string(), "number": pa.float64(), "yes or no": pa.bool_()}[self.kind]
+
+    def read(self, column: Any) -> tuple[Any, dict[int, str]]:
+        """Return what is kept of a column of a file, and what is wrong with its rows."""
+        if self.kind == "text":
+            encoded, wrong = categories(column)
+            return encoded, {row: why for row, why in wrong.items() if why != MISSING}
+        if self.kind == "number":
+            found = read_numbers(column)
+            return pa.array(found.values, mask=found.missing), found.wrong
+        found = read_booleans(column)
+        return pa.array(found.values > 0, mask=found.missing), found.wrong
+
+
+# ----------------------------------------------------------------------
+# Which actions each unit may get, by its own columns.
+
+
+COMPARED = {
+    "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
+    ">=": pc.greater_equal,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Eligibility:
+    """The rules of the actions that are given.
+
+    Parameters
+    ----------
+    names
+        The actions, in their order.
+    rules
+        Who may get each; None for everybody.
+    fallback
+        The place of the action of units that no action is eligible for; None where there is none.
+    """
+
+    names: tuple[str, ...]
+    rules: tuple[Rule | None, ...]
+    fallback: int | None
+
+    @classmethod
+    def of(cls, spec: Spec, names: Sequence[str]) -> "Eligibility | None":
+        """Return the rules of these actions; None where everybody may get everything."""
+        rules = spec.rules
+        if not any(name in rules for name in names):
+            return None
+        fallback = names.index(spec.fallback) if spec.fallback in names else None
+        return cls(tuple(names), tuple(rules.get(name) for name in names), fallback)
+
+    def mask(self, given: pa.Table) -> Bools:
+        """Return which actions units may get, shape (n, K); none at all only without a fallback.
+
+        What a rule needs and is missing makes nobody eligible: who cannot be asked is not phoned.
+        """
+        allowed = np.ones((given.num_rows, len(self.rules)), dtype=np.bool_)
+        for place, rule in enumerate(self.rules):
+            if rule is not None and place != self.fallback:
+                allowed[:, place] = np.asarray(_holds(rule, given).fill_null(False))
+        if self.fallback is not None:
+            others = np.delete(allowed, self.fallback, axis=1)
+            # Everybody may get the fallback, but only who can get nothing else does.
+            allowed[:, self.fallback] = ~others.any(axis=1)
+        return allowed
+
+    def nothing(self, given: pa.Table) -> dict[int, str]:
+        """Return the rows of units that may get no action, with what to do."""
+        rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
+        advice = "leave it out, or declare the action that such units get (fallback)"
+        return dict.fromkeys(rows, f"{self.refusal}; {advice}")
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong with a unit that may get no action."""
+        return f"no action is eligible for this unit ({', '.join(self.names)})"
+
+
+def _holds(rule: Rule, given: pa.Table) -> Any:
+    """Return whether a rule holds of each unit: yes, no, or null where that is not known."""
+    match rule:
+        case Column(name):
+            return _plain(given.column(name))
+        case Compare(name, sign, value):
+            return COMPARED[sign](_plain(given.column(name)), value)
+        case Among(name, values):
+            column = _plain(given.column(name))
+            if pa.types.is_floating(column.type):
+                # A look-up tells -0 from 0; no person and no comparison does.
+                column, values = pc.add(column, 0.0), tuple(float(v) + 0.0 for v in values)
+            found = pc.is_in(column, value_set=pa.array(values, type=column.type))
+            return pc.if_else(column.is_null(), None, found)
+        case Not(inner):
+            return pc.invert(_holds(inner, given))
+        case Both(rules, every):
+            join = pc.and_kleene if every else pc.or_kleene
+            held = _holds(rules[0], given)
+            for each in rules[1:]:
+                held = join(held, _holds(each, given))
+            return held
+
+
+def _plain(column: Any) -> Any:
+    """Return a column without a dictionary, and with null for what is missing."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type):
+        column = pc.if_else(pc.equal(column, ""), None, column)
+    return column

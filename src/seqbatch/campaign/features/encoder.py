@@ -1,0 +1,461 @@
+"""The encoder: from a unit's columns to the numbers of the model, always the same way."""
+
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.features.base import Feature
+from seqbatch.campaign.features.boolean import BooleanFeature
+from seqbatch.campaign.features.categorical import CategoricalFeature, HashedFeature, LevelsFeature
+from seqbatch.campaign.features.date import DateFeature
+from seqbatch.campaign.features.eligibility import BesideColumn, Eligibility
+from seqbatch.campaign.features.learned import Learned, learn_number
+from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
+from seqbatch.campaign.files.columns import TOO_LARGE_ENCODED, Problems, texts
+from seqbatch.campaign.spec.features import Features, Hashed
+from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.core.arrays import Floats
+from seqbatch.core.exact_sums import Vectors
+from seqbatch.core.kernels.texts import scale_columns
+
+# ----------------------------------------------------------------------
+# A unit's columns to the numbers of the model, the same at assignment, at close and in a replay.
+#
+# Columns of the model have names that a person can read: ``age``, ``zip=Urban``,
+# ``age*zip=Urban``, ``city#3`` for the cell of a hashed category. Under a shared model
+# ``price*age`` is the product of an action's feature and a unit's.
+
+
+#: Numbers of the first wave that are sorted at once: as many columns as fit into 256 MB.
+AT_ONCE = 1 << 25
+#: A model with more columns than this is not asked how many directions it could have.
+LARGEST_RANK = 600
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns what was given into vectors.
+
+    Parameters
+    ----------
+    unit, unit_columns
+        What the ids are called, and the columns of a file that they are made of.
+    cluster
+        The column whose units belong together, None for none; kept, and no part of a vector.
+    features
+        What the spec says of the columns.
+    start
+        The day from which the days of dates are counted back.
+    other
+        Whether a category never seen is counted as `other` instead of being refused, where its
+        own rules say nothing.
+    learned
+        What the first wave taught; None before. Until then features that learn are 0: the first
+        wave is assigned at random, and nothing depends on them.
+    actions
+        Each action's own features under a shared model; empty under one model per action.
+    beside
+        Columns that are kept for rules and strata; no part of a vector.
+    eligibility
+        Who may get which action; None where everybody may get everything.
+    """
+
+    unit: str
+    features: Features
+    start: datetime.date | None
+    other: bool
+    learned: Learned | None
+    actions: tuple[Mapping[str, float], ...] = ()
+    unit_columns: tuple[str, ...] = ()
+    cluster: str | None = None
+    beside: tuple[BesideColumn, ...] = ()
+    eligibility: Eligibility | None = None
+
+    @classmethod
+    def of(
+        cls,
+        spec: Spec,
+        *,
+        actions: Sequence[Action],
+        learned: Learned | None,
+        given: Sequence[str] | None = None,
+    ) -> "Encoder":
+        """Return the encoder of a spec, for these actions, of which some may still be given."""
+        names = [action.name for action in actions] if given is None else given
+        traits = tuple(action.features for action in actions)
+        return cls(
+            unit=spec.id_name,
+            unit_columns=spec.unit,
+            cluster=None if spec.cluster in spec.unit else spec.cluster,
+            features=spec.features,
+            start=spec.start,
+            other=spec.on_unseen_category == "other",
+            learned=learned,
+            actions=traits if spec.model == "shared" else (),
+            beside=tuple(BesideColumn(name, kind) for name, kind in spec.beside.items()),
+            eligibility=Eligibility.of(spec, names),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are kept of units: the ids, and what the model is made of."""
+        return (self.unit, *self.features.columns)
+
+    @cached_property
+    def parts(self) -> dict[str, Feature]:
+        """The features, each by the column that it is made of."""
+        made: dict[str, Feature] = {}
+        numbers = {} if self.learned is None else self.learned.numbers
+        for name, numeric in self.features.numeric.items():
+            made[name] = NumericFeature(name, numeric, numbers.get(name))
+        for name, date in self.features.date.items():
+            made[name] = DateFeature(name, date, self.start, numbers.get(name))
+        for name, missing in self.features.boolean.items():
+            made[name] = BooleanFeature(name, missing)
+        for name, kind in self.features.categorical.items():
+            if isinstance(kind, Hashed):
+                made[name] = HashedFeature(name, kind)
+                continue
+            other = self.other if kind.other is None else kind.other
+            rare = None if self.learned is None else self.learned.rare.get(name, ())
+            made[name] = LevelsFeature(name, kind, other, rare)
+        return made
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        return {name: len(part.names) for name, part in self.parts.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the model."""
+        parts = {name: part.names for name, part in self.parts.items()}
+        base = [name for names in parts.values() for name in names]
+        crossed = [
+            f"{left}*{right}"
+            for one, two in self.features.interactions
+            for left in parts[one]
+            for right in parts[two]
+        ]
+        own = (*(["intercept"] if self.features.intercept else []), *base, *crossed)
+        if not self.actions:
+            return own
+        return (*own, *(f"{trait}*{name}" for trait in self.actions[0] for name in own))
+
+    @property
+    def _own(self) -> int:
+        """How many numbers the unit's own part of a vector has."""
+        widths = self._widths
+        crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
+        return self.features.intercept + sum(widths.values()) + crossed
+
+    @property
+    def dim(self) -> int:
+        """How many numbers a vector has."""
+        return self._own * (1 + len(self.actions[0])) if self.actions else self._own
+
+    def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[pa.Array, pa.Table]:
+        """Check a piece of a file; return its ids and what is to be kept of it."""
+        units, wrong = texts(batch.column(self.unit))
+        problems.add(start, self.unit, wrong)
+        kept = [units]
+        for name, part in self.parts.items():
+            values, wrong = part.read(batch.column(name))
+            problems.add(start, name, wrong)
+            kept.append(values)
+        given = pa.table(kept, names=list(self.columns))
+        self.check_sizes(given, start, problems)
+        return units, given
+
+    def check_sizes(self, given: pa.Table, start: int, problems: Problems) -> None:
+        """Find the rows whose numbers are too large for the model, as it scales and crosses them.
+
+        One such row would be in the sums of every later estimate, and none could be made. What is
+        scaled by the first wave is, until that is closed, bounded by what may be in a file.
+        """
+        # What is too large to be a number is too large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._all_fit(given):
+                return
+            sizes = {name: part.sizes(given.column(name)) for name, part in self.parts.items()}
+            crossed = {
+                f"{one}*{two}": sizes[one] * sizes[two] for one, two in self.features.interactions
+            }
+            for name, size in (sizes | crossed).items():
+                most = size * max(self._trait, 1.0)
+                wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
+                reasons = {row: f"{TOO_LARGE_ENCODED}; received {most[row]:g}" for row in wrong}
+                problems.add(start, name, reasons)
+
+    @property
+    def _trait(self) -> float:
+        """The largest size of an action's own feature."""
+        return max((abs(value) for own in self.actions for value in own.values()), default=0.0)
+
+    def _all_fit(self, given: pa.Table) -> bool:
+        """Say whether no number can be too large, by the largest one of each column."""
+        most = {name: part.largest(given.column(name)) for name, part in self.parts.items()}
+        crossed = [most[one] * most[two] for one, two in self.features.interactions]
+        return all(
+            size * max(self._trait, 1.0) < LARGEST_ENCODED for size in (*most.values(), *crossed)
+        )
+
+    def encode(self, given: pa.Table) -> Floats:
+        """Return the unit's own part of the vectors, shape (n, own)."""
+        out = np.zeros((given.num_rows, self._own))
+        for name, place in self.places().items():
+            self.parts[name].encode(given.column(name), out[:, place])
+        self._complete(out)
+        return out
+
+    def places(self) -> dict[str, slice]:
+        """Return where the columns of each feature are."""
+        place, places = int(self.features.intercept), {}
+        for name, width in self._widths.items():
+            places[name] = slice(place, place + width)
+            place += width
+        return places
+
+    def _complete(self, out: Floats) -> None:
+        """Add the intercept, and the products of the features that are there."""
+        if self.features.intercept:
+            out[:, 0] = 1.0
+        at, count = self.places(), len(out)
+        place = self.features.intercept + sum(self._widths.values())
+        for one, two in self.features.interactions:
+            size = self._widths[one] * self._widths[two]
+            product = out[:, at[one], None] * out[:, None, at[two]]
+            out[:, place : place + size] = product.reshape(count, size)
+            place += size
+
+    def clipped(self, given: pa.Table) -> dict[str, int]:
+        """Return how many values of each column are moved to a bound, where any are."""
+        counts = {name: part.clipped(given.column(name)) for name, part in self.parts.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    def directions(self) -> tuple[int, int] | None:
+        """Return how many columns are ever used, and how many directions all data could determine.
+
+        These are fewer where columns always sum to another, as all levels of a category do to the
+        intercept. Found by random rows, of which enough are drawn to meet every pair of levels.
+        None for a model of very many columns.
+        """
+        if self.dim > LARGEST_RANK:
+            return None
+        rng = np.random.default_rng(0)
+        gram = np.zeros((self._own, self._own))
+        for _ in range(20):
+            out = np.zeros((self._own, self._own))
+            for name, place in self.places().items():
+                out[:, place] = self.parts[name].possible(rng, len(out))
+            self._complete(out)
+            gram += out.T @ out
+        traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
+        used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
+        # A column filled with a mean of a billion must not hide one of zeros and ones.
+        size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+        gram /= np.outer(size, size)
+        rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
+        return used, int(rank)
+
+    def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:
+        """Return what a policy takes: the vectors as they are, or one for each action."""
+        if not self.actions:
+            return own
+        traits = np.array([list(self.actions[action].values()) for action in active])
+        crossed = traits[None, :, :, None] * own[:, None, None, :]
+        shape = (len(own), len(active), -1)
+        alike = np.broadcast_to(own[:, None, :], (len(own), len(active), own.shape[1]))
+        return np.concatenate([alike, crossed.reshape(shape)], axis=2)
+
+
+def learn(encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: int) -> Learned:
+    """Return what the units of the first wave teach.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the first wave.
+    pieces
+        Starts over with the units each time that it is called.
+    units
+        How many there are.
+    """
+    parts = encoder.parts
+    numbers = [
+        part
+        for name in encoder.features.learning
+        if isinstance(part := parts[name], NumericFeature | DateFeature)
+    ]
+    found = {}
+    step = max(AT_ONCE // max(units, 1), 1)
+    for start in range(0, len(numbers), step):
+        some = numbers[start : start + step]
+        values = np.full((len(some), units), np.nan)
+        row = 0
+        for piece in pieces():
+            for place, part in enumerate(some):
+                values[place, row : row + piece.num_rows] = part.values(piece.column(part.name))
+            row += piece.num_rows
+        for part, own in zip(some, values, strict=True):
+            found[part.name] = learn_number(own, part.rules)
+    return Learned(found, _learn_rare(encoder, pieces))
+
+
+def _learn_rare(
+    encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the levels that the first wave has too few of."""
+    counting = [
+        part
+        for name in encoder.features.learning
+        if isinstance(part := encoder.parts[name], LevelsFeature)
+    ]
+    counts = {part.name: np.zeros(len(part.levels), dtype=np.int64) for part in counting}
+    for piece in pieces() if counting else ():
+        for part in counting:
+            counts[part.name] += part.counts(piece.column(part.name))
+    return {part.name: part.too_rare(counts[part.name]) for part in counting}
+
+
+# ----------------------------------------------------------------------
+# Vectors of units as sums take them: numbers apart from categories, which need no products.
+
+
+class Room(threading.local):
+    """Memory that every thread uses again: to get it anew takes longer than to fill it."""
+
+    _kept: Floats = np.empty(0)
+
+    def floats(self, rows: int, count: int) -> Floats:
+        """Return an array of any numbers, which is that of the thread's last call."""
+        if self._kept.size < rows * count:
+            self._kept = np.empty(rows * count)
+        return self._kept[: rows * count].reshape(rows, count)
+
+
+def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
+    """Return the unit's own part of the vectors, the same as by :meth:`Encoder.encode`.
+
+    Numbers lie in the room, until the same thread makes others there.
+    """
+    if encoder.features.interactions:
+        return Vectors.of(encoder.encode(given))
+    places, parts, count = encoder.places(), encoder.parts, given.num_rows
+    marked = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, CategoricalFeature) and part.known
+    }
+    intercept = int(encoder.features.intercept)
+    marks = np.empty((intercept + len(marked), count), dtype=np.int64)
+    marks[:intercept] = 0
+    for row, (name, part) in enumerate(marked.items(), start=intercept):
+        part.write_places(given.column(name), places[name].start, marks[row])
+    alone = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, NumericFeature) and part.number.scaling is not None
+    }
+    others = {
+        name: part
+        for name, part in parts.items()
+        if name not in alone and not isinstance(part, CategoricalFeature)
+    }
+    own = [range(*places[name].indices(encoder.dim)) for name in (*alone, *others)]
+    columns = np.array([column for each in own for column in each], dtype=np.int64)
+    numbers = _Numbers(
+        values=[part.values(given.column(name)) for name, part in alone.items()],
+        rules=np.array([part.number.scaling for part in alone.values()]).reshape(-1, 5),
+        others=[(len(part.names), part, given.column(name)) for name, part in others.items()],
+        room=room,
+    )
+    return Vectors(numbers.some, columns, marks)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The columns of the model that are numbers: those that are scaled alone, and then others.
+
+    Parameters
+    ----------
+    values, rules
+        Numbers that are scaled alone, one array a column, and what by.
+    others
+        How many columns each of the others has, and what they are made of.
+    room
+        Where they are put.
+    """
+
+    values: list[Floats]
+    rules: Floats
+    others: list[tuple[int, Feature, Any]]
+    room: Room
+
+    def some(self, some: slice) -> Floats:
+        """Return the numbers of units between two places."""
+        count, first = some.stop - some.start, len(self.values)
+        rows = self.room.floats(first + sum(width for width, *_ in self.others), count)
+        if first:
+            # All at once: threads that run Python by turns wait for each other at every call.
+            np.concatenate([each[some] for each in self.values], out=rows[:first].reshape(-1))
+            scale_columns(rows[:first], self.rules)
+        for width, part, kept in self.others:
+            own = rows[first : first + width]
+            own[:] = 0.0
+            part.encode(kept.slice(some.start, count), own.T)
+            first += width
+        return rows
+
+
+# ----------------------------------------------------------------------
+# How large the numbers of the model can be, by what is declared and frozen of each feature.
+
+
+#: The largest number of a column, and whether its numbers are whole.
+Size = tuple[float, bool]
+INDICATOR: Size = (1.0, True)
+
+
+def largest(encoder: Encoder) -> list[Size]:
+    """Return the largest size of each column of the model, and whether it holds whole numbers."""
+    parts = {name: _of(part) for name, part in encoder.parts.items()}
+    own = [INDICATOR] if encoder.features.intercept else []
+    own += [size for sizes in parts.values() for size in sizes]
+    for one, two in encoder.features.interactions:
+        own += [(a * b, w and v) for a, w in parts[one] for b, v in parts[two]]
+    traits = [
+        max(abs(action[name]) for action in encoder.actions)
+        for name in (encoder.actions[0] if encoder.actions else ())
+    ]
+    return own + [(trait * size, False) for trait in traits for size, _ in own]
+
+
+def _of(part: Feature) -> list[Size]:
+    """Return the sizes of the columns that one feature becomes."""
+    if isinstance(part, NumericFeature):
+        return _scaled(part.number)
+    if isinstance(part, DateFeature):
+        blocks = [
+            _scaled(part.days) if each == "days" else [INDICATOR] * len(part.names_of(each))
+            for each in part.rules.parts
+        ]
+        return [size for block in blocks for size in block]
+    return [INDICATOR] * len(part.names)
+
+
+def _scaled(number: ScaledNumber) -> list[Size]:
+    """Return the size of a scaled number, and of the column that says that it is missing."""
+    frozen, more = number.frozen, [INDICATOR] * (len(number.names) - 1)
+    if frozen is None or frozen.sd <= 0:
+        return [(0.0, False), *more]
+    low = -LARGEST_NUMBER if frozen.low is None else frozen.low
+    high = LARGEST_NUMBER if frozen.high is None else frozen.high
+    sizes = [abs((end - frozen.mean) / frozen.sd) for end in (low, high, frozen.fill)]
+    return [(max(sizes), False), *more]

@@ -1,0 +1,428 @@
+"""Delimited text: encoding and delimiter, records and cells, and formulas."""
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files import unpacked_size
+from seqbatch.core import kernels
+from seqbatch.core.arrays import AnyArray, Bools, Integers
+from seqbatch.errors import InvalidArgumentError
+
+# ----------------------------------------------------------------------
+# Text of CSV files that a spreadsheet would run as a formula: marked, and read back unmarked.
+#
+# A spreadsheet runs a cell that begins with =, +, -, @, a tab or a line break, unless it is a
+# number. Such text is written with an apostrophe before it, and so is text that begins like this
+# after apostrophes of its own. Reading takes exactly one away, and so every text comes back as it
+# was.
+
+
+#: The wide forms are taken for the plain ones in some languages.
+FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"
+MARKED = r"^'+[=+\-@\t\r\n＝＋－＠]"
+NUMBER = r"^'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def marked(table: pa.Table) -> pa.Table:
+    """Return a table whose text and column names a spreadsheet shows and does not run.
+
+    >>> marked(pa.table({"=a": ["=1+1", "-5", "'@x", "plain"]})).to_pydict()
+    {"'=a": ["'=1+1", '-5', "''@x", 'plain']}
+    """
+    columns = [_marked(column) for column in table.columns]
+    return pa.table(columns, names=[_marked_name(name) for name in table.column_names])
+
+
+def unmarked(column: Any) -> Any:
+    """Return a column of text as it was before it was marked.
+
+    >>> unmarked(pa.array(["'=1+1", "-5", "''@x", "'tis"])).to_pylist()
+    ['=1+1', '-5', "'@x", "'tis"]
+    """
+    # Hardly any file has an apostrophe there, and looking for one is fast.
+    if not pc.any(pc.starts_with(column, "'")).as_py():
+        return column
+    chosen = _matches(column, MARKED)
+    return pc.if_else(chosen, pc.utf8_slice_codeunits(column, 1), column)
+
+
+def unmarked_name(name: str) -> str:
+    """Return a column's name as it was before it was marked."""
+    return name[1:] if re.search(MARKED, name) and not _numeric(name) else name
+
+
+def _marked(column: Any) -> Any:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    chosen = _matches(column, FORMULA)
+    if not pc.any(chosen).as_py():
+        return column
+    apostrophe = pa.scalar("'", column.type)
+    nothing = pa.scalar("", column.type)
+    return pc.if_else(chosen, pc.binary_join_element_wise(apostrophe, column, nothing), column)
+
+
+def _matches(column: Any, pattern: str) -> Any:
+    found = pc.match_substring_regex(column, pattern)
+    # Mostly there is none, and numbers need not be told apart.
+    if not pc.any(found).as_py():
+        return found
+    return pc.and_not(found, pc.match_substring_regex(column, NUMBER))
+
+
+def _marked_name(name: str) -> str:
+    return f"'{name}" if re.search(FORMULA, name) and not _numeric(name) else name
+
+
+def _numeric(name: str) -> bool:
+    # Python's $ would also stand before a last line break.
+    return re.search(NUMBER.replace("$", r"\Z"), name) is not None
+
+
+# ----------------------------------------------------------------------
+# Delimited text, cut into records and cells block by block, with the line that each begins on.
+#
+# Quotes, quoted line breaks and all three ends of lines are read as spreadsheets and Python's own
+# reader do. Nothing is read ahead: Arrow's reader does that on threads of its own, which outlive a
+# file that is refused and have brought down the process at its end.
+
+
+#: Bytes that are read at once; no row is longer.
+BLOCK = 8 << 20
+
+
+class DelimitedError(ValueError):
+    """Text that cannot be cut into cells, or not in one way alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Some records of a file.
+
+    Parameters
+    ----------
+    data
+        Their bytes.
+    starts, ends, quoted
+        Where each cell is, and whether it stands in quotes.
+    firsts
+        The first cell of each record, and one past the last cell of all.
+    lines
+        The line that each record begins on.
+    """
+
+    data: AnyArray
+    starts: AnyArray
+    ends: AnyArray
+    quoted: Bools
+    firsts: AnyArray
+    lines: Integers
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def widths(self) -> AnyArray:
+        """How many cells each record has."""
+        return np.diff(self.firsts)
+
+    def fits(self, width: int) -> Bools:
+        """Say which records have so many cells, empty ones after them not counted."""
+        widths = self.widths
+        fits: Bools = widths == width
+        if (longer := np.flatnonzero(widths > width)).size:
+            lengths = np.concatenate([[0], np.cumsum(self.ends - self.starts)])
+            surplus = lengths[self.firsts[longer + 1]] - lengths[self.firsts[longer] + width]
+            fits[longer] = surplus == 0
+        return fits
+
+    def cells(self, chosen: AnyArray) -> Any:
+        """Return the text of these cells."""
+        out = np.empty(int((self.ends[chosen] - self.starts[chosen]).sum()), dtype=np.uint8)
+        offsets = np.empty(len(chosen) + 1, dtype=np.int32)
+        size = kernels.copy_cells(
+            self.data, self.starts, self.ends, self.quoted, chosen, out, offsets
+        )
+        buffers = pa.py_buffer(offsets), pa.py_buffer(out[:size])
+        return pa.StringArray.from_buffers(len(chosen), *buffers)
+
+    def record(self, number: int) -> list[str]:
+        """Return the cells of one record."""
+        cells = np.arange(self.firsts[number], self.firsts[number + 1], dtype=np.int32)
+        texts: list[str] = self.cells(cells).to_pylist()
+        return texts
+
+
+def records(blocks: Iterable[bytes], delimiter: str, *, line: int = 1) -> Iterator[Records]:
+    r"""Yield the records of UTF-8 text that comes in blocks and begins on a line.
+
+    >>> for found in records([b'a,b\n"x', b'\ny",2\n3,4'], ","):
+    ...     print([found.record(row) for row in range(len(found))], found.lines.tolist())
+    [['a', 'b']] [1]
+    [['x\ny', '2'], ['3', '4']] [2, 4]
+    """
+    rest = b""
+    for block, final in _with_end(blocks):
+        text = rest + block
+        found, used, line = _cut(text, delimiter, line, final=final)
+        rest = text[used:]
+        if len(found):
+            yield found
+        if len(rest) >= BLOCK:
+            rule = f"a row must have less than {BLOCK:,} bytes"
+            raise DelimitedError(f"{rule}; a quote may be left open on line {line:,}")
+
+
+def _with_end(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield each block, and whether it is the last one."""
+    waiting = b""
+    for block in blocks:
+        yield waiting, False
+        waiting = block
+    yield waiting, True
+
+
+def _cut(text: bytes, delimiter: str, line: int, *, final: bool) -> tuple[Records, int, int]:
+    """Return the records that end in a text, the bytes used up, and the line of the next record."""
+    data = np.frombuffer(text, dtype=np.uint8)
+    ends_of_lines = text.count(b"\n") + text.count(b"\r") + 1
+    most = ends_of_lines + text.count(delimiter.encode())
+    starts, ends = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
+    quoted = np.empty(most, dtype=np.bool_)
+    firsts = np.empty(ends_of_lines + 1, dtype=np.int32)
+    lines = np.empty(ends_of_lines, dtype=np.int64)
+    count, cells, used, line, unclosed = kernels.split_cells(
+        data, ord(delimiter), final, line, starts, ends, quoted, firsts, lines
+    )
+    if unclosed:
+        raise DelimitedError(f"a quote is left open in the row that begins on line {line:,}")
+    firsts[count] = cells
+    found = Records(
+        data, starts[:cells], ends[:cells], quoted[:cells], firsts[: count + 1], lines[:count]
+    )
+    return found, used, line
+
+
+def record_widths(text: str, delimiter: str, *, final: bool) -> tuple[list[int], list[int]]:
+    """Return how many cells the records of a text have, and the lines they begin on."""
+    try:
+        found, _, _ = _cut(text.encode(), delimiter, 1, final=final)
+    except DelimitedError:
+        # A quote is left open; what comes before it tells as much as there is.
+        found, _, _ = _cut(text.encode(), delimiter, 1, final=False)
+    return found.widths.tolist(), found.lines.tolist()
+
+
+# ----------------------------------------------------------------------
+# How a file of delimited text is spelled: its encoding, and what stands between its cells.
+#
+# Both are found in the file, unless they are stated, and both are said to who reads it. What a
+# file holds is never guessed: a file that could be meant in two ways is refused.
+
+
+#: What may stand between cells, and what it is called.
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+#: Encodings by what they are called in messages.
+ENCODINGS = {
+    "utf-8": "UTF-8", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Windows-1252",
+    "latin-1": "Latin-1",
+}  # fmt: skip
+MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+#: Bytes that Windows-1252 leaves undefined; Latin-1 does not.
+UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
+#: Characters in which the delimiter is looked for.
+LOOKED_AT = 1 << 18
+#: What spreadsheets write before the header to say what stands between cells.
+STATED = re.compile(r"\Asep=([\t -~])\r?\n", re.IGNORECASE)
+#: First bytes of files that are something else, whatever they are called.
+OTHERWISE = {
+    b"PK\x03\x04": "an Excel workbook or another archive; save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"PAR1": "a Parquet file; say so (format parquet)",
+    b"ARROW1": "an Arrow file; say so (format arrow)",
+    b"%PDF": "a PDF document",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is spelled.
+
+    Parameters
+    ----------
+    delimiter
+        What stands between cells, one character.
+    encoding
+        How its characters are written, by a name that Python knows.
+    before
+        Characters before the header that are no part of the table.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    before: int = 0
+
+    def __str__(self) -> str:
+        between = DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        return f"{between}-separated, {ENCODINGS.get(self.encoding, self.encoding)}"
+
+    @property
+    def usual(self) -> bool:
+        """Whether nobody needs to be told."""
+        return (self.delimiter, self.encoding) == (",", "utf-8")
+
+
+def stated_delimiter(value: str) -> str:
+    r"""Return a delimiter that a person stated, by itself or by its name.
+
+    >>> stated_delimiter("tab"), stated_delimiter(";")
+    ('\t', ';')
+    """
+    named = {name: mark for mark, name in DELIMITERS.items()} | {r"\t": "\t"}
+    mark = named.get(value.lower(), value)
+    if len(mark) != 1 or not mark.isascii() or mark in '"\r\n' or mark.isalnum():
+        rule = "one ASCII character that is no letter, digit or quote, or one of"
+        raise InvalidArgumentError("delimiter", f"{rule} {', '.join(DELIMITERS.values())}", value)
+    return mark
+
+
+def stated_encoding(value: str) -> str:
+    """Return an encoding that a person stated, by Python's name for it."""
+    try:
+        name = codecs.lookup(value).name
+        "".encode(name)
+    except LookupError:
+        raise InvalidArgumentError(
+            "encoding", "one that Python knows, such as utf-8, utf-16 or cp1252", value
+        ) from None
+    return {"utf_8_sig": "utf-8", "utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name, name)
+
+
+def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> Dialect:
+    """Return how a file is spelled, looking for what was not stated."""
+    _refuse_otherwise(path)
+    encoding = stated_encoding(encoding) if encoding else _encoding(path)
+    text = ""
+    for block in decoded(path, encoding):
+        text += block.decode("utf-8")
+        if len(text) > LOOKED_AT:
+            break
+    found = STATED.match(text)
+    before = found.end() if found else 0
+    if delimiter is not None:
+        delimiter = stated_delimiter(delimiter)
+    elif found:
+        delimiter = found[1]
+    else:
+        delimiter = _delimiter(text)
+    return Dialect(delimiter, encoding, before)
+
+
+def decoded(path: Path, encoding: str) -> Iterator[bytes]:
+    """Yield the bytes of a file block by block, its characters in UTF-8, without a mark."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    first = True
+    for block in _blocks(path):
+        plain = encoding == "utf-8" and block.isascii() and not decoder.getstate()[0]
+        text = block if plain else decoder.decode(block).encode("utf-8")
+        if first and text:
+            text, first = text.removeprefix(codecs.BOM_UTF8), False
+        yield text
+    yield decoder.decode(b"", final=True).encode("utf-8")
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    size, read = path.stat().st_size, 0
+    with pa.input_stream(str(path)) as stream:
+        while block := stream.read(BLOCK):
+            read += len(block)
+            if why := unpacked_size.too_much_decoded(read, size):
+                raise DelimitedError(why)
+            yield block
+
+
+def _refuse_otherwise(path: Path) -> None:
+    first = next(_blocks(path), b"")[:8]
+    for mark, what in OTHERWISE.items():
+        if first.startswith(mark):
+            raise DelimitedError(f"it is {what}")
+
+
+def _encoding(path: Path) -> str:
+    """Return how a file's characters are written: by its mark, its zeros, or as its bytes fit."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    first, genuine = True, 0
+    for block in _blocks(path):
+        if first:
+            for mark, name in MARKS.items():
+                if block.startswith(mark):
+                    return name
+            if wide := _wide(block[:4096]):
+                return wide
+            first = False
+        try:
+            if not block.isascii():
+                genuine += sum(not c.isascii() for c in decoder.decode(block)[:LOOKED_AT])
+        except UnicodeDecodeError as error:
+            return _single_byte(path, block, error, genuine)
+    return "utf-8"
+
+
+def _wide(start: bytes) -> str | None:
+    """Return UTF-16 without a mark: text in which every other byte is zero."""
+    pairs = len(start) // 2
+    low, high = start[0 : 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
+    if pairs and high > 0.5 * pairs and low < 0.1 * pairs:
+        return "utf-16-le"
+    return "utf-16-be" if pairs and low > 0.5 * pairs and high < 0.1 * pairs else None
+
+
+def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: int) -> str:
+    """Return the encoding of one byte a character that a file which is not UTF-8 may be in.
+
+    Characters of two bytes and more that are right in UTF-8 hardly ever arise by chance: a file
+    with such ones is damaged UTF-8, and read otherwise its names would be garbled.
+    """
+    text = block.decode("utf-8", errors="surrogateescape")
+    wrong = sum("\udc80" <= character <= "\udcff" for character in text)
+    genuine += sum(not c.isascii() for c in text) - wrong
+    if genuine >= max(wrong, 1):
+        byte = error.object[error.start]
+        raise DelimitedError(
+            f"it is UTF-8 but for {wrong:,} bytes, the first 0x{byte:02x}; save it as UTF-8 again, "
+            "or state the encoding"
+        )
+    undefined = any(mark in part for part in _blocks(path) for mark in UNDEFINED)
+    return "latin-1" if undefined else "cp1252"
+
+
+def _delimiter(text: str) -> str:
+    """Return what stands between the cells: what gives most rows the header's number of cells."""
+    best: tuple[bool, float, int] = (False, 0.0, 1)
+    chosen, above = ",", 0
+    for mark in DELIMITERS:
+        widths, lines = record_widths(text, mark, final=len(text) <= LOOKED_AT)
+        if not len(widths):
+            continue
+        usual, often = Counter(widths[1:] or widths).most_common(1)[0]
+        if usual < 2:
+            continue
+        score = (widths[0] == usual, often / len(widths), usual)
+        if score > best:
+            best, chosen = score, mark
+            above = 0 if widths[0] >= usual else lines[widths.index(usual)]
+    if above:
+        raise DelimitedError(
+            f"its first line has fewer cells than the lines from {above:,} on, where the header "
+            f"seems to be; delete the lines above it"
+        )
+    return chosen

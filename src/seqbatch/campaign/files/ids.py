@@ -1,0 +1,231 @@
+"""Unit ids: one column or several joined, repeated ids, and ids that differ only in spelling."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files.columns import Texts, as_column, as_list, buffers, texts, told_apart
+from seqbatch.campaign.files.reading import Problem
+from seqbatch.campaign.files.threads import over
+from seqbatch.core.arrays import AnyArray
+from seqbatch.core.kernels.texts import hash_texts
+
+# ----------------------------------------------------------------------
+# Ids of units: the text of one column, or of several that are joined into one.
+#
+# What is joined can be parted again, whatever the columns hold: a bar within a column is marked by
+# a backslash, and so is a backslash.
+#
+# >>> joined([["7", "a|b"], ["w1", ""]])
+# ['7|w1', 'a\\|b|']
+# >>> parted(["7|w1", "a\\|b|", ""], 2)
+# [['7', 'a|b', ''], ['w1', '', '']]
+
+
+BAR = "|"
+_PART = re.compile(r"((?:[^\\|]|\\.)*)(?:\||$)", re.DOTALL)
+
+
+def joined(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Return one id for each row: the same only where all columns are the same."""
+    if len(columns) == 1:
+        return list(columns[0])
+    return [BAR.join(map(_marked, parts)) for parts in zip(*columns, strict=True)]
+
+
+def parted(ids: Sequence[str], columns: int) -> list[list[str]]:
+    """Return the columns that ids were joined of."""
+    if columns == 1:
+        return [list(ids)]
+    rows = [_parts(each, columns) for each in ids]
+    return [[row[place] for row in rows] for place in range(columns)]
+
+
+def _marked(text: str) -> str:
+    if BAR in text or "\\" in text:
+        return text.replace("\\", "\\\\").replace(BAR, "\\" + BAR)
+    return text
+
+
+def _parts(text: str, columns: int) -> list[str]:
+    parts = text.split(BAR)
+    if "\\" in text:
+        parts = [re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) for part in _PART.findall(text)]
+    # An id that could not be read is empty.
+    return (parts + [""] * columns)[:columns]
+
+
+def read_ids(batch: Any, columns: Sequence[str]) -> tuple[pa.Array, dict[int, tuple[str, str]]]:
+    """Return the ids of a piece of a file, and what is wrong: by row, the column and the reason."""
+    read: list[pa.Array] = []
+    wrong: dict[int, tuple[str, str]] = {}
+    for column in reversed(columns):
+        values, reasons = texts(batch.column(column))
+        read.insert(0, values)
+        wrong |= {row: (column, reason) for row, reason in reasons.items()}
+    if len(read) == 1:
+        return read[0], wrong
+    return pa.array(joined([each.to_pylist() for each in read]), type=pa.string()), wrong
+
+
+def with_nul(ids: pa.Array) -> list[int]:
+    """Return the rows whose text holds a NUL character, which not every database could keep."""
+    data, places = buffers(ids)
+    if not (data[places[0] : places[-1]] == 0).any():
+        return []
+    return [row for row, each in enumerate(ids.to_pylist()) if "\0" in each]
+
+
+def id_columns(ids: Texts, columns: Sequence[str]) -> dict[str, pa.Array]:
+    """Return ids as the columns that people know them by."""
+    if len(columns) == 1:
+        return {columns[0]: as_column(ids)}
+    parts = parted(as_list(ids), len(columns))
+    return {
+        name: pa.array(part, type=pa.string()) for name, part in zip(columns, parts, strict=True)
+    }
+
+
+# ----------------------------------------------------------------------
+# Ids without what is easily changed on the way, and hashes to find those that may be the same.
+
+
+#: Bits of a hash by which many are sorted in parts.
+PART_BITS = 3
+
+
+def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
+    """Return a keyed hash of each id, good enough to find candidates by."""
+    data, places = buffers(ids)
+    made = np.empty((len(ids), 2), dtype=np.uint64)
+    hash_texts(data, places, key, made)
+    return np.ascontiguousarray(made[:, 0])
+
+
+def repeated_prints(prints: AnyArray) -> AnyArray:
+    """Return the hashes that are there more than once, in their order.
+
+    >>> repeated_prints(np.array([3, 1, 3, 2**63], dtype=np.uint64)).tolist()
+    [3]
+    """
+    # Sorted part by part, by any thread: those that begin with the same bits.
+    return np.concatenate(list(over(partial(_repeated_among, prints), range(1 << PART_BITS))))
+
+
+def _repeated_among(prints: AnyArray, part: int) -> AnyArray:
+    ordered = np.sort(prints[prints >> np.uint64(64 - PART_BITS) == part])
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def plain_forms(ids: Texts) -> pa.Array:
+    """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
+
+    >>> plain_forms(["007", "Ann ", "0"]).to_pylist()
+    ['7', 'ann', '']
+    """
+    text = as_column(ids)
+    if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+        return pc.ascii_ltrim(pc.ascii_trim_whitespace(pc.ascii_lower(text)), characters="0")
+    text = pc.utf8_normalize(text, form="NFC")
+    return pc.utf8_ltrim(pc.utf8_trim_whitespace(pc.utf8_lower(text)), characters="0")
+
+
+def plain_ids(ids: pa.Array, columns: int) -> pa.Array:
+    """Return the plain forms of ids, each of the columns that they are made of by itself."""
+    if columns == 1:
+        return plain_forms(ids)
+    parts = parted(as_list(ids), columns)
+    return pa.array(joined([plain_forms(part).to_pylist() for part in parts]), type=pa.string())
+
+
+# ----------------------------------------------------------------------
+# Ids that a file has twice, and those that may be meant for the same unit.
+
+
+#: Pairs of similar ids that are named.
+NAMED = 5
+
+
+class _Ids(Protocol):
+    """Ids that can be read in pieces as often as needed."""
+
+    def pieces(self) -> Iterator[tuple[pa.Array, Any]]:
+        """Yield ids, and what is kept beside them."""
+
+    def place(self, row: int) -> str:
+        """Return where a row is in the file."""
+
+
+def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[str, ...]:
+    """Return a warning where different ids of a file may be meant for the same unit.
+
+    Parameters
+    ----------
+    units
+        The ids.
+    alike
+        The hashes of their plain forms, piece by piece.
+    columns
+        How many columns ids are made of.
+    """
+    every = np.concatenate(alike)
+    twins = repeated_prints(every)
+    if not len(twins):
+        return ()
+    suspects = np.isin(every, twins)
+    first: dict[str, str] = {}
+    pairs, start = [], 0
+    for ids, _ in units.pieces():
+        rows = np.flatnonzero(suspects[start : start + len(ids)])
+        chosen = ids.take(rows)
+        forms = plain_ids(chosen, columns).to_pylist()
+        for each, plain in zip(chosen.to_pylist(), forms, strict=True):
+            if first.setdefault(plain, each) != each:
+                pairs.append(f"{told_apart(first[plain])} and {told_apart(each)}")
+        start += len(ids)
+        if len(pairs) >= NAMED:
+            break
+    shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
+    return (
+        (
+            f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+            f"count as different units: {shown}",
+        )
+        if pairs
+        else ()
+    )
+
+
+def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[Problem]:
+    """Return the rows whose id stood in an earlier row, found by hash and then by text.
+
+    Parameters
+    ----------
+    units
+        The ids.
+    prints
+        Their hashes, piece by piece.
+    unit
+        What the ids are called.
+    """
+    every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.uint64)
+    twins = repeated_prints(every)
+    if not len(twins):
+        return []
+    suspects = set(np.flatnonzero(np.isin(every, twins)).tolist())
+    seen: dict[str, int] = {}
+    found, row = [], 0
+    for ids, _ in units.pieces():
+        for each in ids.to_pylist():
+            if row in suspects:
+                if each in seen:
+                    earlier = units.place(seen[each])
+                    found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
+                seen.setdefault(each, row + 1)
+            row += 1
+    return found

@@ -1,0 +1,479 @@
+"""Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from seqbatch.campaign.files import unpacked_size
+from seqbatch.campaign.files.csv import (
+    DelimitedError,
+    Dialect,
+    Records,
+    decoded,
+    dialect_of,
+    records,
+    unmarked,
+    unmarked_name,
+)
+from seqbatch.campaign.files.unpacked_size import DamagedStreamError
+from seqbatch.campaign.spec.size_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Bools, Integers
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
+
+# ----------------------------------------------------------------------
+# How a file was named by the person who handed it over.
+
+
+def named(given: Any) -> str:
+    """Return a file's name as it was given; "" for a table in memory and for a pipe.
+
+    >>> named("data/units.csv"), named("-"), named({"unit": ["a"]})
+    ('data/units.csv', '', '')
+    """
+    return str(given) if isinstance(given, str | Path) and str(given) != "-" else ""
+
+
+# ----------------------------------------------------------------------
+# Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe.
+#
+# Whatever the format, a piece is an Arrow record batch of at most `CHUNK` rows, and the rows are
+# the same however often a file is read. CSV columns come as text: what a column means is for its
+# reader to say, and an id keeps its leading zeros.
+
+
+#: Rows in one piece: big enough for speed, small enough for memory (25 numbers a row: 13 MB).
+CHUNK = 65_536
+#: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
+CELLS = 2_000_000
+#: Columns that are named where one is missing.
+SHOWN = 10
+#: What is not done with a file that cannot be read.
+NOTHING = "nothing was done"
+FORMATS = ("csv", "parquet", "arrow")
+ENDINGS = {
+    ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+    ".ipc": "arrow",
+}  # fmt: skip
+#: What files that are read may be called besides.
+READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
+
+Problem = tuple[int, str, str]
+
+
+@dataclass
+class Source:
+    """A table that can be read again and again, in pieces.
+
+    Parameters
+    ----------
+    name
+        What to call it in messages.
+    file_format
+        csv, parquet, arrow or table.
+    path, table
+        Where its rows are: a file, or memory.
+    seen
+        The file as it was when it was opened; None for what cannot change.
+    delimiter, encoding
+        How a CSV file is spelled, as far as that was stated.
+    ragged
+        Rows of a CSV file that have too many or too few cells, found while reading, by their lines.
+    """
+
+    name: str
+    file_format: str
+    path: Path | None = None
+    table: pa.Table | None = None
+    seen: "Fingerprint | None" = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    ragged: list[Problem] = field(default_factory=list)
+    #: From which rows on lines are how many ahead of rows.
+    _ahead: list[tuple[Integers, Integers]] = field(default_factory=list)
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How a CSV file is spelled."""
+        assert self.path is not None
+        path = self.path
+        found: Dialect = self.reading(
+            lambda: dialect_of(path, delimiter=self.delimiter, encoding=self.encoding)
+        )
+        return found
+
+    @property
+    def read_as(self) -> str:
+        """How a CSV file was read, where that is not as most are; otherwise nothing."""
+        if self.file_format != "csv" or self.dialect.usual:
+            return ""
+        return f"{self.name} was read as {self.dialect} text"
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the first column of a CSV file has no name, as a frame's index has none."""
+        return self.file_format == "csv" and not self._csv_header()[0]
+
+    @property
+    def place(self) -> str:
+        """What places in the file are called."""
+        return "line" if self.file_format == "csv" else "row"
+
+    def invalid(self, problems: list[Problem], consequence: str = NOTHING) -> InvalidFileError:
+        """Return the error for these problems, whose places are lines of a CSV file."""
+        return InvalidFileError(self.name, problems, consequence, place=self.place)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, each once; refuse a file that cannot be read."""
+        names: list[str] = self.reading(self._columns)
+        if not names:
+            self.refuse("the file has no columns")
+        if len(names) > MOST_COLUMNS:
+            rule = f"a file must have at most {MOST_COLUMNS:,} columns"
+            self.refuse(f"{rule}; received {len(names):,}; leave out those that are not needed")
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        if repeated:
+            problems = [
+                (0, name, "the header names this column more than once") for name in repeated
+            ]
+            raise self.invalid(problems)
+        return names
+
+    def batches(
+        self, columns: Sequence[str], *, longest: int | None = LONGEST_CELL
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of these columns in order, in pieces of at most `CHUNK`.
+
+        Parameters
+        ----------
+        columns
+            The columns to read.
+        longest
+            How many bytes a cell may have; None for as many as there is room for.
+        """
+        size = max(256, min(CHUNK, CELLS // len(columns)))
+        pieces = self.reading(lambda: self._batches(list(columns), size))
+        rows = decoded = 0
+        while (piece := self.reading(lambda: _valid(next(pieces, None)))) is not None:
+            self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows))
+            spelled = self._spelled(piece, rows, longest)
+            decoded += int(spelled.sum())
+            if self.path is not None:
+                self.refuse(unpacked_size.too_much_decoded(decoded, self.path.stat().st_size))
+            for start, stop in unpacked_size.cuts(spelled, size):
+                yield piece.slice(start, stop - start)
+            rows += piece.num_rows
+
+    def _spelled(self, piece: pa.RecordBatch, rows: int, longest: int | None) -> Integers:
+        """Return the bytes of each row's texts; refuse a text that is too long."""
+        total = np.zeros(piece.num_rows, dtype=np.int64)
+        for name, column in zip(piece.schema.names, piece.columns, strict=True):
+            lengths = unpacked_size.text_bytes(column)
+            if longest is not None and lengths.max(initial=0) > longest:
+                row = int(lengths.argmax())
+                reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
+                place = int(self.lines(np.array([rows + row + 1]))[0])
+                raise self.invalid([(place, name, reason)])
+            total += lengths
+        return total
+
+    def lines(self, read: Integers) -> Integers:
+        """Return where rows that were read, counted from 1, stand in the file.
+
+        In a CSV file that is the line they begin on; elsewhere it is the row.
+        """
+        if not self._ahead:
+            return read
+        starts, ahead = (np.concatenate(parts) for parts in zip(*self._ahead, strict=True))
+        found: Integers = read + ahead[np.searchsorted(starts, read, side="right") - 1]
+        return found
+
+    def require_unchanged(self) -> None:
+        """Refuse a file that was replaced or written to since it was opened."""
+        if self.seen is None:
+            return
+        assert self.path is not None
+        try:
+            now = fingerprint(self.path)
+        except OSError:
+            now = None
+        if now != self.seen:
+            reason = "the file changed while it was read; wait until it is complete, and try again"
+            raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
+
+    def reading(self, call: Callable[[], Any]) -> Any:
+        """Call, and refuse the file where what is in it makes that impossible."""
+        try:
+            return call()
+        except DelimitedError as error:
+            self.require_unchanged()
+            self.refuse(f"cannot be read as csv: {error}")
+        except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
+            self.require_unchanged()
+            # The first line: Arrow says in the next ones where in its own code this was found.
+            reason = str(error).partition("\n")[0][:300]
+            self.refuse(f"cannot be read as {self.file_format}: {reason}")
+
+    def refuse(self, reason: str) -> None:
+        """Refuse the whole file for a reason; do nothing where there is none."""
+        if reason:
+            raise self.invalid([(0, "", reason)]) from None
+
+    def _columns(self) -> list[str]:
+        if self.file_format == "csv":
+            # A column without a name, such as a frame's index, cannot be asked for.
+            return [name for name in self._csv_header() if name]
+        if self.file_format == "parquet":
+            return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
+        if self.file_format == "arrow":
+            with pa.OSFile(str(self.path)) as file:
+                return list(_ipc(file).schema.names)
+        assert self.table is not None
+        return list(self.table.column_names)
+
+    def _csv_header(self) -> list[str]:
+        header = next((found.record(0) for found in self._csv_records()), [])
+        names = [unmarked_name(name.strip()) for name in header]
+        if not any(names):
+            self.refuse("the file is empty")
+        return names
+
+    def _csv_records(self) -> Iterator[Records]:
+        assert self.path is not None
+        blocks = decoded(self.path, self.dialect.encoding)
+        before = self.dialect.before
+        # What stands before the header stands on a line of its own.
+        first = next(blocks)[before:]
+        return records(chain([first], blocks), self.dialect.delimiter, line=2 if before else 1)
+
+    def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        if self.file_format == "csv":
+            return self._csv_batches(columns)
+        if self.file_format == "parquet":
+            return self._parquet_batches(columns, size)
+        if self.file_format == "arrow":
+            return self._ipc_batches(columns)
+        assert self.table is not None
+        return iter(self.table.select(columns).to_batches(max_chunksize=size))
+
+    def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        self.ragged.clear()
+        self._ahead.clear()
+        header, read = self._csv_header(), 0
+        places = [header.index(name) for name in columns]
+        for number, found in enumerate(self._csv_records()):
+            fits = found.fits(len(header))
+            if number == 0:
+                fits[0] = False
+            self._note_ragged(found, fits, width=len(header), header=number == 0)
+            self._refuse_nameless(found, fits, header)
+            firsts = found.firsts[:-1][fits]
+            self._note_lines(read, found.lines[fits])
+            read += len(firsts)
+            yield pa.record_batch(
+                [unmarked(found.cells(firsts + place)) for place in places], names=columns
+            )
+
+    def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
+        """Keep the lines of records that are not as long as the header."""
+        odd = np.flatnonzero(~fits)[1 if header else 0 :]
+        for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
+            self.ragged.append((line, "", f"the row has {cells} cells, the header {width}"))
+            if len(self.ragged) > MOST_PROBLEMS:
+                raise DelimitedError(
+                    f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
+                )
+
+    def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
+        """Refuse values without a name above them; only a first column, a frame's index, may."""
+        for place in (place for place, name in enumerate(header) if place and not name):
+            cells = found.firsts[:-1][fits] + place
+            filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
+            for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
+                if text.strip():
+                    line = int(found.lines[fits][row])
+                    reason = (
+                        f"column {place + 1} has the value {text[:40]!r} and no name in the header "
+                        "(there may be two headers). Keep one, with a name for every column"
+                    )
+                    if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
+                        reason = (
+                            f"the header seems to be in line {line:,}, with a name for every "
+                            "column; delete the lines above it"
+                        )
+                    raise self.invalid([(line, "", reason)])
+
+    def _note_lines(self, read: int, lines: Integers) -> None:
+        """Keep where lines run ahead of rows; mostly they do so by the header alone."""
+        rows = np.arange(read + 1, read + 1 + len(lines))
+        ahead = lines - rows
+        # A header is before all rows: they are ahead by 1 at least.
+        before = self._ahead[-1][1][-1] if self._ahead else 0
+        changed = np.flatnonzero(np.diff(ahead, prepend=before))
+        if len(changed):
+            self._ahead.append((rows[changed], ahead[changed]))
+
+    def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        assert self.path is not None
+        # Read as it is needed: fetched ahead, the whole file would be in memory.
+        file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
+        self.refuse(unpacked_size.of_parquet(file, columns, self.path.stat().st_size))
+        rows = unpacked_size.rows_at_once(self.path, file.schema_arrow, columns, size)
+        # Threads of Arrow's may outlive a file that is refused, and bring down the process.
+        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+
+    def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self.path)) as file:
+            self.refuse(unpacked_size.of_arrow(file))
+            for batch in _ipc_pieces(_ipc(file)):
+                yield batch.select(columns)
+
+
+def _names_all(cells: list[str]) -> bool:
+    """Say whether a row may be the header: different words in all of its cells, and no numbers."""
+    names = {cell.strip() for cell in cells}
+    return len(names) == len(cells) and all(name and not name[0].isdigit() for name in names)
+
+
+def no_such_column(name: str, there: Sequence[str]) -> str:
+    """Return what is wrong where a column is missing: the one that may be meant, or those there.
+
+    >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"])
+    "the file has no such column; 'umsatz_neu' may be meant"
+    >>> no_such_column("visit", ["id", "y"])
+    "the file has no such column; it has 'id', 'y'"
+    """
+    meant = [other for other in there if _bare(other) == _bare(name)]
+    if meant:
+        return f"the file has no such column; {meant[0]!r} may be meant"
+    shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
+    more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
+    return f"the file has no such column; it has {shown}{more}"
+
+
+def _bare(name: str) -> str:
+    """Return a name without case, spaces and marks."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    """Return a piece whose values can be looked at: a damaged file's may point anywhere."""
+    if piece is not None:
+        piece.validate(full=True)
+    return piece
+
+
+def _ipc(file: Any) -> Any:
+    """Open an Arrow file, or the stream form of one."""
+    try:
+        return pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        return pa.ipc.open_stream(file)
+
+
+def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
+    if hasattr(reader, "num_record_batches"):
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        yield from reader
+
+
+#: Device, inode, size, and the times of the last change of content and of anything.
+Fingerprint = tuple[int, int, int, int, int]
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Return what changes when a file is replaced or written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@contextmanager
+def source(
+    given: Any,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Iterator[Source]:
+    """Open a path, ``"-"`` for standard input, or a table in memory.
+
+    Standard input is spooled first, so that it too can be read again.
+
+    Parameters
+    ----------
+    given
+        A path, ``"-"``, or anything with Arrow's own interface for tables
+        (``__arrow_c_stream__``): of PyArrow, Polars, pandas, DuckDB and others.
+    file_format
+        csv, parquet or arrow; by the name's ending where None, csv for a pipe.
+    delimiter, encoding
+        How a CSV file is spelled; found in the file where None.
+    """
+    spelled: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        yield Source("table", "table", table=_table(given))
+    elif not isinstance(given, str | os.PathLike):
+        raise InvalidArgumentError(
+            "file", "a path, or a table with Arrow's interface", type(given).__name__
+        )
+    elif str(given) == "-":
+        with tempfile.NamedTemporaryFile(suffix=".spool") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+            path, found = Path(spool.name), format_of("-", file_format)
+            yield Source("standard input", found, path=path, **spelled)
+    else:
+        path = Path(given)
+        found = format_of(path.name, file_format, endings=READ)
+        if not path.is_file():
+            reason = "is a folder" if path.is_dir() else "there is no such file"
+            raise InvalidFileError(str(given), [(0, "", reason)], NOTHING)
+        yield Source(str(given), found, path=path, seen=fingerprint(path), **spelled)
+
+
+def _table(given: Any) -> pa.Table:
+    """Return a table in memory; refuse one that has a column twice only when it is read."""
+    try:
+        return pa.table(given)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = f"cannot be taken as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
+        raise InvalidFileError("table", [(0, "", reason)], NOTHING) from error
+
+
+def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] = ENDINGS) -> str:
+    """Return a file's format, by what was said or by its ending."""
+    if file_format is not None:
+        return arguments.choice("file_format", file_format, FORMATS)
+    if name == "-":
+        return "csv"
+    for ending, found in endings.items():
+        if name.lower().endswith(ending):
+            return found
+    if name.lower().endswith((".xlsx", ".xls", ".xlsm", ".ods")):
+        raise InvalidArgumentError(
+            "file", f"named with one of {', '.join(endings)}", name, "Save the sheet as CSV first."
+        )
+    raise InvalidArgumentError(
+        "file", f"named with one of {', '.join(endings)}", name, "Or state its format."
+    )
+
+
+def has_ending(name: str) -> bool:
+    """Say whether a file's name tells its format."""
+    return name.lower().endswith(tuple(ENDINGS))

@@ -1,0 +1,311 @@
+"""Units read from a file: the whole file is checked first, and kept as it was checked.
+
+What is decided on later is what was checked, bit for bit, whatever becomes of the file meanwhile.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.files.columns import Problems, as_column, texts
+from seqbatch.campaign.files.doubts import (
+    NAMED_TOTALS,
+    Summed,
+    UnclearDots,
+    doubt,
+    ending_in_sums,
+    header_rows,
+    misspelled_levels,
+    misspelled_strata,
+    near_misses,
+    refusal,
+    subtotal_rows,
+)
+from seqbatch.campaign.files.ids import (
+    plain_ids,
+    prints_of,
+    read_ids,
+    repeated_ids,
+    similar_ids,
+    with_nul,
+)
+from seqbatch.campaign.files.reading import Problem, Source, no_such_column
+from seqbatch.campaign.files.threads import ahead, over
+from seqbatch.campaign.files.unpacked_size import text_bytes
+from seqbatch.campaign.spec.size_limits import LONGEST_ID, MOST_PROBLEMS
+from seqbatch.core.arrays import AnyArray
+
+NOTHING = "nothing was assigned"
+#: What to do about numbers that can be read in two ways.
+REWRITE = (
+    "declare which in the spec before the campaign is created, or write the numbers without "
+    "thousands and with two decimals"
+)
+#: Bytes of units that are kept aside in memory.
+SMALL = 1 << 20
+Piece = tuple[pa.Array, pa.Table]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The checked units of a file, to be read in pieces as often as needed."""
+
+    _spool: IO[bytes]
+    _pieces: int
+    _source: Source
+    _encoder: Encoder
+    warnings: tuple[str, ...] = ()
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
+        self._spool.seek(0)
+        for _ in range(self._pieces):
+            given = pa.ipc.open_stream(self._spool).read_all()
+            yield as_column(given.column(0)), given
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the columns that are kept."""
+        return (given for _, given in self.pieces())
+
+    def place(self, row: int) -> str:
+        """Return where a row of data is in the file, such as `line 7`."""
+        [line] = self._source.lines(np.array([row], dtype=np.int64)).tolist()
+        return f"{self._source.place} {line:,}"
+
+    def require_fit(self, encoder: Encoder) -> None:
+        """Refuse numbers too large for this encoder, where it is not the one they were checked by.
+
+        A wave may be closed while a file is checked, and its scaling learned.
+        """
+        if encoder == self._encoder:
+            return
+        problems, start = Problems(), 0
+        for ids, given in self.pieces():
+            encoder.check_sizes(given, start, problems)
+            start += len(ids)
+        _refuse(self._source, problems, empty=False)
+
+
+@contextmanager
+def read_units(
+    source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
+) -> Iterator[Units]:
+    """Check a whole file of units and keep it aside; refuse it with all of its problems.
+
+    Parameters
+    ----------
+    source, encoder
+        The file, and what its columns become.
+    report
+        Called now and then with the rows read.
+    strata
+        The columns within whose texts actions are balanced.
+    """
+    _require_columns(source, encoder)
+    batches = ahead(source.batches(file_columns(encoder)))
+    # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
+    with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool, closing(batches):
+        problems, start = Problems(), 0
+        prints: list[AnyArray] = []
+        alike: list[AnyArray] = []
+        doubts: list[Problem] = []
+        last = None
+        sums: dict[str, Summed] = {}
+        unclear = UnclearDots(source, _unspelled(encoder))
+        read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
+        for piece in over(read.checked, _placed(batches)):
+            unclear.look(piece.batch, start)
+            problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
+            prints.append(piece.prints)
+            alike.append(piece.alike)
+            doubts.extend(piece.doubts[: max(MOST_PROBLEMS - len(doubts), 0)])
+            spool.write(piece.content)
+            sums = {n: sums[n].then(s) if n in sums else s for n, s in piece.sums.items()}
+            start += piece.batch.num_rows
+            last = piece.batch.slice(piece.batch.num_rows - 1)
+            report(start)
+        summed = ending_in_sums(sums)
+        _refuse_totals(last, encoder, start, summed, problems)
+        problems.found.extend(unclear.problems(REWRITE))
+        source.require_unchanged()
+        units = Units(spool, len(prints), source, encoder)
+        if not problems.found and not source.ragged:
+            problems.found.extend(repeated_ids(units, prints, encoder.unit))
+        # The last row was judged as such.
+        doubts = [doubt for doubt in doubts if doubt[0] < start]
+        problems.found.extend(doubts if problems.found else [])
+        _refuse(source, problems, empty=start == 0)
+        warnings = similar_ids(units, alike, len(encoder.unit_columns))
+        warnings += near_misses(units.tables(), encoder.eligibility)
+        warnings += misspelled_levels(units.tables(), encoder.parts)
+        warnings += misspelled_strata(units.tables(), strata)
+        warnings += tuple(f"{units.place(row)} {said}" for row, _, said in doubts[:NAMED_TOTALS])
+        warnings += _doubted_totals(last, units, start, summed)
+        # Not kept while units are assigned: a file may have very many.
+        prints.clear()
+        alike.clear()
+        yield replace(units, warnings=warnings)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A piece of a file that was checked: what is kept of it, its problems, hashes of ids, sums."""
+
+    batch: Any
+    content: Any
+    problems: list[Problem]
+    prints: AnyArray
+    alike: AnyArray
+    sums: dict[str, Summed]
+    doubts: list[Problem]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How pieces of a file are checked; by any thread."""
+
+    source: Source
+    encoder: Encoder
+    key: AnyArray
+
+    def checked(self, piece: tuple[int, Any]) -> _Checked:
+        """Check a piece by the number of rows before it."""
+        start, batch = piece
+        encoder, problems = self.encoder, Problems()
+        whole = _with_ids(batch, encoder, start, problems)
+        ids, given = self.source.reading(partial(encoder.prepared, whole, start, problems))
+        given = _with_clusters(given, whole, encoder, start, problems)
+        given = _with_beside(given, whole, encoder, start, problems)
+        _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
+        names = file_columns(encoder)
+        problems.add(start, names[0], header_rows(whole, names))
+        sink = pa.BufferOutputStream()
+        # A stream for each piece: the levels of its categories are its own.
+        with pa.ipc.new_stream(sink, given.schema) as writer:
+            writer.write_table(given)
+        alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
+        sums = {name: Summed.of(given[name].to_numpy()) for name in encoder.features.numeric}
+        prints = prints_of(ids, self.key)
+        doubts = Problems()
+        doubts.add(start, names[0], subtotal_rows(whole, names))
+        found = problems.found
+        return _Checked(whole, sink.getvalue(), found, prints, alike, sums, doubts.found)
+
+
+def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield pieces of a file, each with the number of rows before it."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
+
+
+def _require_columns(source: Source, encoder: Encoder) -> None:
+    there = source.columns()
+    missing = [name for name in file_columns(encoder) if name not in there]
+    if missing:
+        found = [(0, name, no_such_column(name, there)) for name in missing]
+        raise source.invalid(found, NOTHING)
+
+
+def file_columns(encoder: Encoder) -> tuple[str, ...]:
+    """Return the columns that are read from a file of units."""
+    cluster = () if encoder.cluster is None else (encoder.cluster,)
+    beside = (column.name for column in encoder.beside)
+    return (*encoder.unit_columns, *cluster, *beside, *encoder.columns[1:])
+
+
+def _unspelled(encoder: Encoder) -> list[str]:
+    """Return the columns of numbers for which no format is declared."""
+    numeric = encoder.features.numeric
+    return [name for name, rules in numeric.items() if rules.format is None]
+
+
+def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> Any:
+    """Join the columns that ids are made of, where there are several, into one."""
+    if len(encoder.unit_columns) == 1:
+        return batch
+    ids, wrong = read_ids(batch, encoder.unit_columns)
+    for row, (column, reason) in wrong.items():
+        problems.add(start, column, {row: reason})
+    columns = [*batch.columns, ids]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, encoder.unit])
+
+
+def _with_clusters(
+    given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
+) -> pa.Table:
+    """Keep each unit's cluster beside what the model is made of."""
+    if encoder.cluster is None:
+        return given
+    clusters, wrong = texts(batch.column(encoder.cluster))
+    problems.add(start, encoder.cluster, wrong)
+    return given.append_column(encoder.cluster, clusters)
+
+
+def _with_beside(
+    given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
+) -> pa.Table:
+    """Keep the columns of rules and strata, and refuse units that may get nothing."""
+    before = len(problems.found)
+    for column in encoder.beside:
+        kept, wrong = column.read(batch.column(column.name))
+        problems.add(start, column.name, wrong)
+        given = given.append_column(column.name, kept)
+    if encoder.eligibility is not None and len(problems.found) == before:
+        problems.add(start, encoder.unit, encoder.eligibility.nothing(given))
+    return given
+
+
+def _refuse_unfit_ids(
+    column: Any, ids: pa.Array, start: int, unit: str, problems: Problems
+) -> None:
+    """Refuse ids that not every store could keep."""
+    problems.add(start, unit, dict.fromkeys(with_nul(ids), "must not hold a NUL character"))
+    lengths = text_bytes(column)
+    rule = f"must have at most {LONGEST_ID:,} bytes"
+    too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
+    problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
+
+
+def _refuse_totals(
+    last: Any, encoder: Encoder, rows: int, sums: tuple[str, ...], problems: Problems
+) -> None:
+    """Refuse a last row that holds totals."""
+    if rows < 2:
+        return
+    [cells] = last.to_pylist()
+    unit, *_ = encoder.unit_columns
+    others = [cell for name, cell in cells.items() if name not in (unit, encoder.unit)]
+    if reason := refusal(str(cells[unit]), others, sums):
+        problems.add(rows - 1, unit, {0: reason})
+
+
+def _doubted_totals(last: Any, units: Units, rows: int, sums: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a warning of a last row that may hold totals."""
+    if not sums:
+        return ()
+    [unit] = last.column(units._encoder.unit).to_pylist()
+    said = doubt(str(unit), units.place(rows), sums)
+    return (said,) if said else ()
+
+
+def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
+    """Raise all problems of a file at once, with the places that its rows have in it."""
+    rows = np.array([row for row, _, _ in problems.found], dtype=np.int64)
+    # A problem of the header has no row.
+    places = np.where(rows > 0, source.lines(np.maximum(rows, 1)), 0).tolist()
+    found = [(place, *rest) for place, (_, *rest) in zip(places, problems.found, strict=True)]
+    found.extend(source.ragged)
+    if empty and not found:
+        found.append((0, "", "the file has no rows"))
+    if found:
+        raise source.invalid(sorted(found), NOTHING)

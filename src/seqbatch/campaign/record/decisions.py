@@ -1,0 +1,204 @@
+"""Decisions as tables: as they are stored, as they are handed out, and found again by unit."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.files.columns import Texts
+from seqbatch.campaign.files.ids import id_columns
+from seqbatch.campaign.record.codec import DAMAGED, unpack
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Extent, Reader
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.errors import StoreError
+
+# ----------------------------------------------------------------------
+# Decisions as tables: as they are stored, and as they are handed back to people.
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided for some units.
+
+    Parameters
+    ----------
+    actions
+        The number of each unit's action among all actions there ever were, shape (n,).
+    scores
+        The policy's score of that action, shape (n,).
+    probabilities
+        Of every action, 0 for a retired one, shape (n, actions).
+    randomised
+        Whether the unit's action was drawn uniformly at random, shape (n,).
+    groups
+        The part of the evidence that its outcome enters, -1 for none, shape (n,).
+    """
+
+    actions: Integers
+    scores: Floats
+    probabilities: Floats
+    randomised: Bools
+    groups: Integers
+
+    def table(self) -> pa.Table:
+        """Return the decisions as they are stored."""
+        columns: dict[str, Any] = {
+            "action": self.actions.astype(np.int16),
+            "score": self.scores,
+            "randomised": self.randomised,
+            "group": self.groups.astype(np.int32),
+        }
+        for action in range(self.probabilities.shape[1]):
+            columns[f"p{action}"] = np.ascontiguousarray(self.probabilities[:, action])
+        return pa.table(columns)
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "Decided":
+        """Return stored decisions."""
+        return cls(
+            actions=table["action"].to_numpy().astype(np.int64),
+            scores=table["score"].to_numpy(),
+            probabilities=np.ascontiguousarray(
+                probabilities_of(table, len(table.column_names) - 4)
+            ),
+            randomised=table["randomised"].to_numpy(),
+            groups=table["group"].to_numpy().astype(np.int64),
+        )
+
+    def take(self, rows: Places) -> "Decided":
+        """Return the decisions of these units alone."""
+        return Decided(
+            self.actions[rows],
+            self.scores[rows],
+            self.probabilities[rows],
+            self.randomised[rows],
+            self.groups[rows],
+        )
+
+
+def probabilities_of(table: pa.Table, actions: int) -> Floats:
+    """Return the probabilities of so many actions that were stored, shape (n, actions)."""
+    return np.stack([table[f"p{action}"].to_numpy() for action in range(actions)]).T
+
+
+def joined(pieces: list[Decided]) -> Decided:
+    """Return decisions one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Decided(
+        np.concatenate([piece.actions for piece in pieces]),
+        np.concatenate([piece.scores for piece in pieces]),
+        np.concatenate([piece.probabilities for piece in pieces]),
+        np.concatenate([piece.randomised for piece in pieces]),
+        np.concatenate([piece.groups for piece in pieces]),
+    )
+
+
+def widened(decided: Decided, actions: int) -> Decided:
+    """Return decisions with a probability of 0 for actions that were added later."""
+    missing = actions - decided.probabilities.shape[1]
+    wide = np.pad(decided.probabilities, ((0, 0), (0, missing)))
+    return Decided(decided.actions, decided.scores, wide, decided.randomised, decided.groups)
+
+
+def assignments(
+    columns: Sequence[str],
+    units: Texts,
+    waves: Integers,
+    decided: Decided,
+    names: list[str],
+    *,
+    masked: bool = False,
+) -> pa.Table:
+    """Return the assignments of some units as people get them.
+
+    Parameters
+    ----------
+    columns
+        What the columns that ids are made of are called.
+    units, waves, decided
+        The ids, and what was decided for each in which wave.
+    names
+        The actions' names.
+    masked
+        Whether to leave out scores and probabilities, by which actions could be told apart.
+    """
+    rows = np.arange(len(units))
+    answers: dict[str, Any] = {
+        **id_columns(units, columns),
+        "action": pa.DictionaryArray.from_arrays(
+            decided.actions.astype(np.int32), names
+        ).dictionary_decode(),
+        "wave": waves.astype(np.int32),
+    }
+    if masked:
+        return pa.table(answers)
+    answers |= {
+        "score": decided.scores,
+        "probability": decided.probabilities[rows, decided.actions],
+        "randomised": decided.randomised,
+    }
+    for number, name in enumerate(names):
+        answers[f"p({name})"] = np.ascontiguousarray(decided.probabilities[:, number])
+    return pa.table(answers)
+
+
+def no_assignments(columns: Sequence[str], names: list[str], *, masked: bool = False) -> pa.Table:
+    """Return the assignments of no units: the columns alone."""
+    none = np.zeros(0, dtype=np.int64)
+    decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
+    return assignments(columns, [], none, decided, names, masked=masked)
+
+
+# ----------------------------------------------------------------------
+# Decisions that were made earlier, found again by the units' numbers.
+
+
+class EarlierDecisions:
+    """Decisions made earlier, by unit number; the chunks used last are kept at hand."""
+
+    #: Chunks kept at hand: a file of units that come again mostly has them in their old order.
+    KEPT = 32
+
+    def __init__(self, reader: Reader, now: Situation) -> None:
+        self._reader = reader
+        self._now = now
+        self._recent: OrderedDict[int, Decided] = OrderedDict()
+
+    def decided(self, numbers: Integers) -> tuple[Integers, Decided]:
+        """Return the waves and decisions of units, in their order."""
+        order = np.argsort(numbers, kind="stable")
+        pieces = [
+            self._chunk(extent.chunk).take(held - extent.first)
+            for extent, held in extents_of(self._reader, numbers[order])
+        ]
+        return self._now.waves_of(numbers), joined(pieces).take(np.argsort(order))
+
+    def _chunk(self, number: int) -> Decided:
+        if number not in self._recent:
+            [chunk] = self._reader.unit_chunks(given=False, chunks=[number])
+            decided = Decided.of(unpack(chunk.decided))
+            self._recent[number] = widened(decided, len(self._now.actions))
+            if len(self._recent) > self.KEPT:
+                self._recent.popitem(last=False)
+        self._recent.move_to_end(number)
+        return self._recent[number]
+
+
+def extents_of(reader: Reader, numbers: Integers) -> Iterator[tuple[Extent, Integers]]:
+    """Yield the chunks that hold units, given in order, each with the numbers that it holds."""
+    start = 0
+    while start < len(numbers):
+        extent = reader.extent_of(int(numbers[start]))
+        stop = int(np.searchsorted(numbers, extent.first + extent.count))
+        if not (extent.first <= numbers[start] and stop > start):
+            raise StoreError(
+                f"campaign {reader.name}: no chunk of units holds unit number {numbers[start]}. "
+                f"{DAMAGED}"
+            )
+        yield extent, numbers[start:stop]
+        start = stop

@@ -1,0 +1,235 @@
+"""Checks that the parts of a spec fit together."""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from seqbatch.campaign.spec.eligibility import Column, Kind, columns, parsed
+from seqbatch.campaign.spec.features import Hashed
+from seqbatch.campaign.spec.parts import distinct
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.spec.spec import Spec
+
+
+# ----------------------------------------------------------------------
+# What is declared of eligibility, capacities, budgets and strata must fit the rest of a spec.
+
+
+def check_constraints(spec: "Spec") -> None:
+    """Refuse constraints that name what is not there, or contradict each other."""
+    names = [action.name for action in spec.actions]
+    for part in ("eligible", "capacity"):
+        if unknown := [name for name in getattr(spec, part) if name not in names]:
+            raise ValueError(
+                f"{part} must name actions ({', '.join(names)}); received {', '.join(unknown)}"
+            )
+    if spec.draw == "independent" and (spec.limited or spec.strata):
+        given = "strata" if spec.strata else "capacity" if spec.capacity else "budget"
+        raise ValueError(
+            f'draw = "independent" cannot keep to {given}: units drawn one by one come in any '
+            'number. Use draw = "balanced", or leave draw out'
+        )
+    if spec.masked:
+        _check_masked(spec)
+    _check_budget(spec)
+    _check_fallback(spec, names)
+    _check_rules(spec)
+    _check_strata(spec)
+
+
+def _check_masked(spec: "Spec") -> None:
+    """Refuse what would tell the actions of a masked campaign apart."""
+    telling = {
+        'model = "shared"': spec.model == "shared",
+        "costs of actions": any(action.cost for action in spec.actions),
+        "eligible": bool(spec.eligible),
+        "fallback": spec.fallback is not None,
+        "capacity": bool(spec.capacity),
+        "a policy that always gives one action": (
+            spec.policy is not None and spec.policy.kind == "FixedAction"
+        ),
+    }
+    if found := [name for name, there in telling.items() if there]:
+        raise ValueError(
+            f"masked = true goes with actions that nothing tells apart; {', '.join(found)} would"
+        )
+
+
+def _check_budget(spec: "Spec") -> None:
+    if spec.budget is None:
+        return
+    costs = [action.cost for action in spec.actions]
+    if min(costs) < 0 or max(costs) == 0:
+        raise ValueError(
+            "budget is over the actions' costs, of which none may be below 0 and one must be "
+            'above: actions = ["none", {name = "call", cost = 0.4}]'
+        )
+
+
+def _check_fallback(spec: "Spec", names: list[str]) -> None:
+    if spec.fallback is None:
+        return
+    if spec.fallback not in names:
+        raise ValueError(
+            f"fallback must be one of the actions ({', '.join(names)}); received {spec.fallback}"
+        )
+    if spec.fallback in spec.eligible:
+        raise ValueError(
+            f"fallback = {spec.fallback!r} is for units that no action is eligible for, and "
+            "cannot have a rule of its own in eligible"
+        )
+    if spec.fallback == spec.control:
+        raise ValueError(
+            f"control = {spec.control!r} cannot be the fallback as well: who gets the fallback "
+            "could get nothing else, and is compared with nobody. Declare one more action for it"
+        )
+    if len(spec.eligible) < len(names):
+        free = [name for name in names if name not in spec.eligible]
+        if free != [spec.fallback]:
+            raise ValueError(
+                f"fallback is never needed: everybody may get {', '.join(free)}. Leave it out, "
+                "or give every other action a rule in eligible"
+            )
+
+
+def _check_rules(spec: "Spec") -> None:
+    """Refuse rules that cannot be read, and columns that are used as what they are not."""
+    own = {**dict.fromkeys(spec.reward.columns, "an outcome"), **_metrics(spec)}
+    own |= dict.fromkeys(spec.unit, "the unit's id")
+    kinds = _known_kinds(spec, own)
+    for action, text in spec.eligible.items():
+        try:
+            rule = parsed(text)
+        except ValueError as error:
+            raise ValueError(f"eligible.{action}: {error}") from None
+        for name, kind in columns(rule):
+            if name in own:
+                raise ValueError(
+                    f"eligible.{action} uses {name}, which is {own[name]}: a rule is over columns "
+                    "that are known before a unit is assigned"
+                )
+            if name in spec.features.date:
+                raise ValueError(
+                    f"eligible.{action} uses {name}, a date, which rules cannot compare; give the "
+                    "units a column of yes and no instead"
+                )
+            if name not in kinds and isinstance(rule, Column):
+                kinds[name] = kind
+            if name not in kinds:
+                raise ValueError(_unknown(action, name, kind, kinds))
+            if kinds[name] != kind:
+                raise ValueError(
+                    f"eligible.{action} uses {name} as {_said(kind)}, but it is "
+                    f"{_said(kinds[name])}"
+                )
+
+
+def _unknown(action: str, name: str, kind: Kind, known: dict[str, Kind]) -> str:
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]}? Else declare" if near else "declare"
+    return (
+        f"eligible.{action} uses the column {name}, which is not declared; {meant} it: "
+        f'columns = {{{name} = "{kind}"}}'
+    )
+
+
+def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
+    """Return the columns that rules may use, each with what it holds."""
+    kinds = _feature_kinds(spec)
+    taken = {**dict.fromkeys(kinds, "a feature or the cluster"), **own}
+    taken |= dict.fromkeys(spec.features.date, "a feature or the cluster")
+    if twice := [name for name in spec.columns if name in taken]:
+        raise ValueError(f"columns cannot declare {twice[0]}, which is {taken[twice[0]]} already")
+    strata: dict[str, Kind] = dict.fromkeys(spec.strata, "text")
+    return strata | spec.columns | kinds
+
+
+def _metrics(spec: "Spec") -> dict[str, str]:
+    return {metric.column: "an outcome" for metric in spec.metrics}
+
+
+def _feature_kinds(spec: "Spec") -> dict[str, Kind]:
+    features = spec.features
+    kinds: dict[str, Kind] = dict.fromkeys(features.numeric, "number")
+    kinds |= dict.fromkeys(features.boolean, "yes or no")
+    kinds |= dict.fromkeys(features.categorical, "text")
+    return kinds | ({} if spec.cluster is None else {spec.cluster: "text"})
+
+
+def _said(kind: Kind) -> str:
+    return {"number": "a number", "text": "a text", "yes or no": "a yes or no"}[kind]
+
+
+def _check_strata(spec: "Spec") -> None:
+    distinct(spec.strata, "strata")
+    outcomes = {*spec.reward.columns, *_metrics(spec)}
+    for name in spec.strata:
+        if name in spec.features.numeric or name in spec.features.date or name in outcomes:
+            raise ValueError(
+                f"strata must be columns of categories, such as a centre; {name} is "
+                f"{'an outcome' if name in outcomes else 'a number or a date'}"
+            )
+        if name in spec.unit:
+            raise ValueError(f"strata cannot hold {name}, part of the unit's id")
+
+
+def known_strata(spec: "Spec") -> int:
+    """Return how many strata there are at least, by the levels that are declared."""
+    count = 1
+    for name in spec.strata:
+        rules = spec.features.categorical.get(name)
+        if rules is not None and not isinstance(rules, Hashed):
+            count *= len(rules.levels)
+        elif name in spec.features.boolean:
+            count *= 2
+    return count
+
+
+# ----------------------------------------------------------------------
+# What exact sums, and rows that are kept elsewhere, ask of the rest of a spec.
+
+
+def check_exact(spec: "Spec") -> None:
+    """Refuse exact sums of numbers without bounds."""
+    if spec.sums != "exact":
+        return
+    if spec.reward.range is None:
+        raise ValueError(
+            'sums = "exact" rounds rewards by how large they can be: declare reward.range = '
+            "[low, high]"
+        )
+    rules = {**spec.features.numeric, **spec.features.date}
+    open_ended = [
+        name for name, rule in rules.items() if rule.range is None and rule.quantiles is None
+    ]
+    if open_ended:
+        raise ValueError(
+            f'sums = "exact" rounds numbers by how large they can be: declare range = [low, high] '
+            f"of {', '.join(open_ended)}, or clip them at quantiles of the first wave, as in clip "
+            "= [0.001, 0.999]"
+        )
+
+
+def check_elsewhere(spec: "Spec") -> None:
+    """Refuse what a campaign whose rows are kept elsewhere could never look at."""
+    if spec.rows != "elsewhere":
+        return
+    dates = [name for name in spec.features.learning if name in spec.features.date]
+    learning = ", ".join(name for name in spec.features.learning if name not in dates)
+    reasons = {
+        'draws = "md5" is needed, which databases can make': spec.draws != "md5",
+        'sums = "exact" is needed': spec.sums != "exact",
+        f"nothing can be learned of columns ({learning}); declare for numbers scale = {{mean = "
+        '..., sd = ...} (or "raw"), range = [low, high], and for missing ones a number with '
+        "indicator = 1": bool(learning),
+        f"the scaling of days is learned ({', '.join(dates)}); declare other parts alone, as in "
+        'parts = ["weekday", "month"], or give the units a number of days': bool(dates),
+        "metrics are not recorded": bool(spec.metrics),
+        "no rule of stopping can look at the rows": spec.stopping.rule != "none",
+        "clusters are not known": spec.cluster is not None,
+        "segments are not known": bool(spec.report.segments),
+        "outcomes have no ids": spec.outcome is not None,
+        "outcomes wait for nothing (reward.after)": spec.reward.after is not None,
+    }
+    if found := [reason for reason, there in reasons.items() if there]:
+        raise ValueError(f'rows = "elsewhere": {"; ".join(found)}')

@@ -1,0 +1,635 @@
+"""A draft spec: what `init` makes of each column of a file."""
+
+import secrets
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files.columns import read_booleans, several_spellings
+from seqbatch.campaign.files.doubts import NAMED_TOTALS, Summed, doubt, ending_in_sums
+from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.spec import profile
+from seqbatch.campaign.spec.format_detection import (
+    CHECK,
+    Habits,
+    Ways,
+    chosen_date,
+    chosen_number,
+    currencies,
+    habits_of,
+    has_leading_zeros,
+    in_words,
+    is_amount,
+    no_numbers,
+    share_of_dates,
+    ways_of,
+)
+from seqbatch.campaign.spec.formats import PLAIN
+from seqbatch.campaign.spec.profile import (
+    NAMELESS,
+    NOTHING,
+    Column,
+    cell,
+    columns_of,
+    doubted_rows,
+    is_code,
+    misfits,
+    no_ids,
+    numbers_rows,
+    repeated,
+    unit_columns,
+    unlikely_id,
+)
+from seqbatch.campaign.spec.toml import check_spec, quoted, value
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
+from seqbatch.display import counted, number
+from seqbatch.errors import InvalidArgumentError
+
+# ----------------------------------------------------------------------
+# What becomes of a column: a feature by a rule of its own, a question, or nothing, and why.
+
+
+Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
+
+#: A category gets an indicator for each of this many levels at most, ...
+MOST_LEVELS = 50
+#: ... if these levels have this share of its units; else its levels are hashed into `CELLS`.
+COVERED, CELLS = 0.8, 16
+#: So few values describe units even where most rows have one of their own.
+FEW = 10
+#: Text of more characters than this, on average, is no category; nor is a longer level.
+LONG, LONGEST = 40, 200
+#: A level of fewer units than this goes to `other`, in files of some thousand units.
+LEAST = 20
+#: A largest number so many times the median is a long tail.
+TAIL = 50
+#: Where this share of values fits a format, the others are mistakes.
+MOSTLY = 0.8
+#: More spellings of yes and no than this are not looked at.
+MOST_SPELLINGS = 8
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What becomes of a column.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    became
+        The table of the spec that it is in; or what it is instead of a feature.
+    setting
+        The value of its setting, as TOML; "" where it has none.
+    why
+        The reason, as a comment.
+    among
+        For a question: the table that the feature would be in.
+    """
+
+    column: str
+    became: Became
+    setting: str = ""
+    why: str = ""
+    among: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person should look at it before the campaign is created."""
+        return self.became == "question" or CHECK in self.why
+
+    def asked(self, question: str) -> "Proposal":
+        """Return the same feature as a question."""
+        return replace(self, became="question", why=question, among=self.became)
+
+
+def proposed(ways: Ways, habits: Habits, *, today: date) -> Proposal:
+    """Return what becomes of a column by its values alone, and by what is in the future."""
+    column = ways.column
+    if why := _useless(column):
+        return Proposal(column.name, "left out", why=why)
+    if _is_boolean(column):
+        return _boolean(column)
+    if ways.dates:
+        return _date(ways, habits, today)
+    if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
+        return _numeric(ways, habits)
+    if why := _mixed(column, ways) or _wordy(column):
+        return Proposal(column.name, "left out", why=why)
+    if _is_float(column):
+        return Proposal(column.name, "left out", why="has numbers that are not finite")
+    return _categorical(column)
+
+
+def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> Proposal:
+    """Return what becomes of a column that somebody takes for a kind, or say why it cannot be."""
+    column = ways.column
+    if kind == "left out":
+        return Proposal(column.name, kind, why="as asked for")
+    if kind == "numeric" and ways.numbers:
+        made = _numeric(ways, habits)
+    elif kind == "date" and ways.dates:
+        made = _date(ways, habits, today)
+    elif kind == "boolean" and _is_boolean(column):
+        made = _boolean(column)
+    elif kind == "categorical" and column.readable and column.distinct:
+        made = _categorical(column)
+    else:
+        rule = f"a column that can be read as {kind}"
+        values = f"values such as {_some(column)}" if column.distinct else "no values"
+        raise InvalidArgumentError(f"features.{column.name}", rule, values)
+    if made.became == "left out":
+        rule = "left out, or another column"
+        raise InvalidArgumentError(f"features.{column.name}", rule, f"one that {made.why}")
+    return made
+
+
+def _useless(column: Column) -> str:
+    """Return why a column can tell nothing, "" where it may."""
+    if not 0 < len(column.name) <= 200:
+        return "a name must have 1 to 200 characters; rename the column to use it"
+    if not column.readable:
+        return f"values of type {column.kind} cannot be features"
+    if not column.distinct:
+        return "has no values"
+    if column.distinct == 1 and not column.missing:
+        return f"has the same value in every row: {_short(column.example)}"
+    return ""
+
+
+def _is_boolean(column: Column) -> bool:
+    """Say whether there are a yes and a no, and nothing else."""
+    if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
+        return False
+    read = read_booleans(column.values)
+    return not read.wrong and len(set(read.values.tolist())) == 2
+
+
+def _boolean(column: Column) -> Proposal:
+    text, share = column.example, column.counts.max() / column.present
+    why = f"yes or no, {_short(text)} in {share:.0%} of rows"
+    if not column.missing:
+        return Proposal(column.name, "boolean", '"refuse"', why)
+    return Proposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
+
+
+def _date(ways: Ways, habits: Habits, today: date) -> Proposal:
+    column = ways.column
+    way, remark = chosen_date(ways, habits)
+    days = way.days(column.values)
+    if days.min() == days.max():
+        return Proposal(column.name, "left out", why="has one date and gaps")
+    first, last = (date(1970, 1, 1) + timedelta(int(day)) for day in (days.min(), days.max()))
+    settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
+    why = [f"{first} to {last}"]
+    if "%y" in way.format:
+        why.append("years 69 to 99 are read as 1969 to 1999, 00 to 68 as 2000 to 2068")
+    if column.missing:
+        settings["missing"] = "median"
+        why.append(f"{_missing(column)} the median")
+    late = int(column.counts[days > (today - date(1970, 1, 1)).days].sum())
+    future = f"{CHECK} {counted(late, 'date')} after {today}" if late else ""
+    return Proposal(column.name, "date", value(settings), _joined(*why, remark, future))
+
+
+def _extent(low: float, high: float) -> str:
+    """Return a column's smallest and largest number; years are written as years are.
+
+    >>> _extent(1893.0, 2005.0), _extent(0.0, 2005.0)
+    ('1893 to 2005', '0 to 2,005')
+    """
+    if 1500 <= low <= high <= 2200 and low.is_integer() and high.is_integer():
+        return f"{low:.0f} to {high:.0f}"
+    return f"{number(low)} to {number(high)}"
+
+
+def _numeric(ways: Ways, habits: Habits) -> Proposal:
+    column = ways.column
+    way, remark = chosen_number(ways, habits)
+    low, high = float(way.numbers.min()), float(way.numbers.max())
+    if numbers_rows(way.numbers, column.codes):
+        return Proposal(column.name, "left out", why="counts the rows of the file")
+    if low == high:
+        return Proposal(column.name, "left out", why="has one number and gaps")
+    if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
+        return Proposal(column.name, "left out", why=why)
+    settings: dict[str, Any] = {"scale": "learn"}
+    said = [_extent(low, high), in_words(way.example)]
+    if column.missing:
+        settings["missing"] = "median"
+        said.append(f"{_missing(column)} the median")
+    if way.example or remark:
+        # Where cells can be read in two ways a file is refused unless the spec says which.
+        settings["format"] = way.example or PLAIN
+    said.append(_tail(way.numbers, column))
+    text = '"learn"' if len(settings) == 1 else value(settings)
+    return Proposal(column.name, "numeric", text, _joined(*said, remark))
+
+
+def _tail(numbers: Floats, column: Column) -> str:
+    """Return what there is to say of a long tail of positive numbers."""
+    order = np.argsort(numbers)
+    reached = np.cumsum(column.counts[order])
+    median = float(numbers[order[int(np.searchsorted(reached, column.present / 2))]])
+    if median <= 0 or numbers.min() < 0 or numbers.max() < TAIL * median:
+        return ""
+    return (
+        f"long tail: the largest is {number(numbers.max() / median, 2)} times the median; the "
+        "default clip holds it, a logarithm may be better"
+    )
+
+
+def _mixed(column: Column, ways: Ways) -> str:
+    """Return what is wrong with a column of text that is mostly numbers or dates."""
+    if not column.is_text or ways.numbers or is_code(column.name) or column.distinct < 3:
+        return ""
+    if share_of_dates(column.texts) > MOSTLY:
+        return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
+    several = currencies(column.texts)
+    if len(several) > 1 and all(is_amount(text) for text in several):
+        return f"amounts in {', '.join(several)}; convert them to one currency or unit"
+    share, odd = no_numbers(column.texts) if not has_leading_zeros(column) else (1.0, [])
+    if share < 1 - MOSTLY:
+        some = ", ".join(_short(text) for text in odd)
+        return f"numbers but for some cells, such as {some}; repair them to use it"
+    return ""
+
+
+def _wordy(column: Column) -> str:
+    """Return why values are no category: every unit has its own, or they are prose."""
+    lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
+    if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
+        return "free text"
+    return _like_an_id(column)
+
+
+def _like_an_id(column: Column) -> str:
+    """Return why a column tells units apart rather than describing them, "" where it does not."""
+    if column.distinct == column.present and column.present > 2:
+        return "like an id: a different value in every row"
+    if column.distinct > max(FEW, column.present / 2):
+        return f"like an id: {column.distinct:,} values in {counted(column.present, 'row')}"
+    return ""
+
+
+def _categorical(column: Column) -> Proposal:
+    least = min(LEAST, column.rows // 200)
+    order = column.by_count[:MOST_LEVELS]
+    order = order[column.counts[order] >= least]
+    covered = int(column.counts[order].sum())
+    if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
+        many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
+        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
+        return Proposal(column.name, "categorical", value(rules), many)
+    counts = {str(column.values[place].as_py()): int(column.counts[place]) for place in order}
+    # What often means that nothing is known is a level like others where it is written out.
+    words = {text: count for text, count in column.words.items() if count >= least}
+    levels = sorted(counts | words, key=(counts | words).__getitem__, reverse=True)
+    settings: dict[str, Any] = {"levels": levels}
+    if least > 1:
+        settings["least"] = least
+    settings["other"] = True
+    there = column.distinct + len(column.words)
+    why = [f"{counted(there, 'level')}, the most frequent first"]
+    if words:
+        why.append(f"{', '.join(map(_short, words))} counts as a level")
+    if there > len(levels):
+        rarer = column.rows - column.empty - covered - sum(words.values())
+        why.append(f"{counted(rarer, 'row')} of rarer ones go to other")
+    if column.empty:
+        settings["missing"] = "level"
+        why.append(f"{_missing(column)} a level of their own")
+    if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
+        why.append(f"{CHECK} {spelled}; spell them alike in the file")
+    return Proposal(column.name, "categorical", value(settings), _joined(*why))
+
+
+def _is_whole(ways: Ways) -> bool:
+    own = ways.numbers[0].numbers
+    return not ways.numbers[0].example and bool((own == np.round(own)).all())
+
+
+def _is_float(column: Column) -> bool:
+    return bool(pa.types.is_floating(column.values.type))
+
+
+def _missing(column: Column) -> str:
+    return f"missing ones ({column.missing / column.rows:.1%}) get"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _short(text: str) -> str:
+    return quoted(text[:40] + ("..." if len(text) > 40 else ""))
+
+
+def _some(column: Column) -> str:
+    """Return some values that differ in shape."""
+    shapes: dict[str, str] = {}
+    for text in column.texts[:2000].to_pylist():
+        shape = "".join("9" if c.isdigit() else "a" if c.isalpha() else c for c in text)
+        shapes.setdefault(shape, text)
+    return ", ".join(_short(text) for text in list(shapes.values())[:3])
+
+
+# ----------------------------------------------------------------------
+# What a person says of a campaign before there is a spec.
+
+
+NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
+
+
+def fresh_seed() -> int:
+    """Return a seed from the operating system's randomness: who knows it can foresee actions.
+
+    It has 53 bits, which every reader of JSON keeps.
+    """
+    return secrets.randbelow(1 << 53)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a person says of a campaign before there is a spec.
+
+    Parameters
+    ----------
+    name, actions, control, reward
+        As in a spec; `control` is the first action where None.
+    seed
+        As in a spec; a fresh one, which nobody guesses, where none is given.
+    costs
+        What actions cost, those that cost anything.
+    direction, range
+        Of the reward, as in a spec.
+    randomised, floor, required_outcomes
+        As in a spec; None for a floor that suits the number of actions.
+    waves
+        How many waves there are; None: 3, or as many as the plan recommends.
+    sizes
+        The waves' sizes, in place of all other ways to find them.
+    units_in_all
+        How many units there will be; None: the rows of the file.
+    plan
+        Whether the planner finds the sizes; else the waves are of equal size.
+    unit, kinds
+        The columns that tell units apart, and what becomes of some of the others, where that is
+        not what would be proposed.
+    today
+        The campaign's start, if a feature needs it.
+    """
+
+    name: str = NAME
+    seed: int = field(default_factory=fresh_seed)
+    actions: Sequence[str] = ACTIONS
+    control: str | None = None
+    reward: str = REWARD
+    costs: Mapping[str, float] = field(default_factory=dict)
+    direction: str = "max"
+    range: tuple[float, float] | None = None
+    randomised: float = 0.1
+    floor: float | None = None
+    required_outcomes: float = 0.9
+    waves: int | None = None
+    sizes: Sequence[int] | None = None
+    units_in_all: int | None = None
+    plan: bool = False
+    unit: Sequence[str] | None = None
+    kinds: Mapping[str, Became] = field(default_factory=dict)
+    today: date | None = None
+
+    def check(self) -> None:
+        """Refuse what a spec would refuse, in its words, before a file is read."""
+        for name, given in (("waves", self.waves), ("units", self.units_in_all)):
+            if given is not None:
+                arguments.integer(name, given, at_least=1)
+        check_spec(
+            {
+                "name": self.name, "seed": self.seed, "actions": self.declared,
+                "control": self.controlled, "randomised": self.randomised, "floor": self.least,
+                "required_outcomes": self.required_outcomes,
+                "reward": {"column": self.reward, "direction": self.direction, "range": self.range},
+                "grid": {"sizes": list(self.sizes or [1] * (self.waves or 1))},
+            },
+            name="the spec to be written",
+        )  # fmt: skip
+
+    @property
+    def controlled(self) -> str | None:
+        """The action that others are compared with."""
+        return self.control or next(iter(self.actions), None)
+
+    @property
+    def declared(self) -> list[Any]:
+        """The actions as in a spec: by name, and with a cost where they have one."""
+        return [
+            {"name": name, "cost": cost} if (cost := self.costs.get(name)) else name
+            for name in self.actions
+        ]
+
+    @property
+    def least(self) -> float:
+        """The least probability of each action."""
+        return min(0.01, 0.5 / max(len(self.actions), 1)) if self.floor is None else self.floor
+
+
+# ----------------------------------------------------------------------
+# What becomes of all columns of a file together: the ids, the features, what is left out.
+
+
+#: The tables of features in a spec.
+FEATURES = ("numeric", "date", "boolean", "categorical")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a file of units becomes in a spec.
+
+    Parameters
+    ----------
+    origin
+        What the file is called.
+    rows
+        How many units it has.
+    unit
+        The column that tells them apart, or the two that do together.
+    columns
+        What becomes of each column, in the order of the file.
+    decimal_comma
+        Whether a comma parts decimals in the file, and so perhaps in files of outcomes.
+    """
+
+    origin: str
+    rows: int
+    unit: tuple[str, ...]
+    columns: tuple[Proposal, ...]
+    decimal_comma: bool = False
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether a feature counts days, and a campaign's start is needed."""
+        return any("date" in (column.became, column.among) for column in self.columns)
+
+
+def draft_of(
+    opened: Source,
+    *,
+    reward: str,
+    today: date,
+    unit: Sequence[str] | None = None,
+    kinds: Mapping[str, Became] | None = None,
+) -> Draft:
+    """Look at a file of units, and propose what becomes of its columns.
+
+    Parameters
+    ----------
+    opened
+        The file.
+    reward
+        The column of outcomes, which is no feature.
+    today
+        What dates are compared with.
+    unit, kinds
+        What somebody says of columns: which tell units apart, and what others become.
+    """
+    columns, kinds = columns_of(opened), kinds or {}
+    require_there(opened, columns, {"unit": unit or (), "features": kinds})
+    every = [ways_of(column) for column in columns]
+    parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
+    habits = habits_of(every, semicolons=parted)
+    sums = _ending_in_sums(every, habits)
+    if problems := sorted([*opened.ragged, *misfits(opened, columns, sums)]):
+        raise opened.invalid(problems, NOTHING)
+    dates = {ways.column.name for ways in every if ways.dates}
+    units = (
+        unit_columns(columns, _numbers(every, habits), dates)
+        if unit is None
+        else [column for column in columns if column.name in unit]
+    )
+    if not units:
+        raise opened.invalid(no_ids(opened, columns), NOTHING)
+    own = tuple(column.name for column in units) if unit is None else tuple(unit)
+    summed = [name for name in sums if name not in own]
+    doubted = _doubted_subtotals(opened, columns) or _doubted_totals(opened, units[0], summed)
+    first = [
+        _unit(column.name, own, said=unit is not None, doubted=doubted)
+        if column in units
+        else proposed_as(kinds[column.name], ways, habits, today=today)
+        if column.name in kinds
+        else _by_values(ways, habits, reward, today)
+        for column, ways in zip(columns, every, strict=True)
+    ]
+    made = _without_repeats(columns, first, _measures(every, habits), said=kinds)
+    if opened.has_index:
+        made.insert(0, Proposal("(no name)", "left out", why=NAMELESS))
+    return Draft(
+        opened.name,
+        columns[0].rows,
+        own,
+        tuple(each if each.column in kinds else _asking(each) for each in made),
+        decimal_comma=bool(habits.decimal_comma),
+    )
+
+
+def require_there(
+    opened: Source, columns: Sequence[Column], said: Mapping[str, Iterable[str]]
+) -> None:
+    """Refuse what is said of columns that the file does not have."""
+    known = [column.name for column in columns]
+    for what, names_said in said.items():
+        if unknown := [name for name in names_said if name not in known]:
+            rule = f"columns of {opened.name} ({', '.join(known[:50])})"
+            raise InvalidArgumentError(what, rule, ", ".join(unknown))
+
+
+def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Proposal:
+    why = "tells units apart"
+    if len(units) > 1:
+        why += f" together with {', '.join(other for other in units if other != name)}"
+    elif not said:
+        why += ": a different value in every row"
+        if profile.unlikely_id(name) == 2:
+            why += f"; {CHECK} its name does not say that these are ids"
+    return Proposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
+
+
+def _ending_in_sums(every: list[Ways], habits: Habits) -> tuple[str, ...]:
+    """Return the columns whose last number is the sum of all others."""
+    numbers = _numbers(every, habits)
+    return ending_in_sums(
+        {
+            ways.column.name: Summed.of(
+                np.append(numbers[ways.column.name], np.nan)[ways.column.codes]
+            )
+            for ways in every
+            if ways.numbers
+        }
+    )
+
+
+def _doubted_totals(opened: Source, unit: Column, sums: Sequence[str]) -> str:
+    """Return what is to be checked of a last row that may hold totals, "" for nothing."""
+    [line] = opened.lines(np.array([unit.rows], dtype=np.int64)).tolist()
+    return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
+
+
+def _doubted_subtotals(opened: Source, columns: list[Column]) -> str:
+    """Return what is to be checked of the first rows that may hold totals, "" for nothing."""
+    found = doubted_rows(columns)[:NAMED_TOTALS]
+    places = opened.lines(np.array([row + 1 for row, _, _ in found], dtype=np.int64)).tolist()
+    return "; ".join(
+        f"{opened.place} {line:,} {said}" for line, (_, _, said) in zip(places, found, strict=True)
+    )
+
+
+def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:
+    if ways.column.name == reward:
+        return Proposal(reward, "left out", why="the reward, which no unit has before its wave")
+    return proposed(ways, habits, today=today)
+
+
+def _asking(proposal: Proposal) -> Proposal:
+    """Return a question instead of a feature that may be an outcome or a treatment."""
+    ask = profile.question(proposal.column)
+    return proposal.asked(ask) if ask and proposal.became in FEATURES else proposal
+
+
+def _without_repeats(
+    columns: Sequence[Column],
+    made: list[Proposal],
+    measures: dict[str, Floats],
+    *,
+    said: Container[str],
+) -> list[Proposal]:
+    """Leave out what says the same as an earlier column."""
+    became = {proposal.column: proposal.became for proposal in made}
+    kept = [column for column in columns if became[column.name] in ("unit", *FEATURES)]
+    measured = {n: own for n, own in measures.items() if became[n] in ("numeric", "date")}
+    twins = repeated(sorted(kept, key=lambda column: became[column.name] != "unit"), measured)
+    return [
+        Proposal(each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}")
+        if each.column in twins and each.became != "unit" and each.column not in said
+        else each
+        for each in made
+    ]
+
+
+def _numbers(every: list[Ways], habits: Habits) -> dict[str, Floats]:
+    return {w.column.name: chosen_number(w, habits)[0].numbers for w in every if w.numbers}
+
+
+def _measures(every: list[Ways], habits: Habits) -> dict[str, Floats]:
+    """Return the distinct values of columns of numbers and of dates, as numbers."""
+    days = {
+        ways.column.name: chosen_date(ways, habits)[0].days(ways.column.values)
+        for ways in every
+        if ways.dates
+    }
+    return _numbers(every, habits) | days

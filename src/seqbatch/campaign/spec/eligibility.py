@@ -1,0 +1,276 @@
+"""The language of eligibility rules: which units may get an action.
+
+A rule is a column of yes and no (``may_phone``) or compares columns with values::
+
+    age >= 18 and region != 'north'
+    not (segment in ['trial', 'staff']) or vip
+
+There are ``and``, ``or``, ``not``, brackets, ``= == != < <= > >=``, ``in [...]`` and ``not in``.
+Texts stand in quotes, odd names of columns in backticks. A rule is parsed here and computed by
+:mod:`seqbatch.campaign.features.eligibility`; nothing of it is ever run as code.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["yes or no", "number", "text"]
+Value = float | str | bool
+
+#: A rule that is nothing but the name of a column.
+BARE = re.compile(r"[\w .:/%#&-]+")
+TOKENS = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])"
+    r"|(?P<text>'[^']*'|\"[^\"]*\")"
+    r"|(?P<quoted>`[^`]+`)"
+    r"|(?P<word>[^\W\d]\w*)"
+    r"|(?P<sign><=|>=|==|!=|<>|=|<|>|\(|\)|\[|\]|,))"
+)
+#: Comparisons by their one spelling.
+SAME = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+#: What a comparison becomes where its sides are swapped.
+SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+WORDS = ("and", "or", "not", "in", "true", "false")
+#: Brackets and `not` within one another; nobody writes more, and Python's own stack has an end.
+DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of yes and no."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A column beside a value: `sign` is one of == != < <= > >=."""
+
+    name: str
+    sign: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class Among:
+    """A column whose value is one of several."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite of a rule."""
+
+    rule: "Rule"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Rules that all hold (`every`), or of which at least one does."""
+
+    rules: tuple["Rule", ...]
+    every: bool
+
+
+Rule = Column | Compare | Among | Not | Both
+
+
+@lru_cache(maxsize=256)
+def parsed(text: str) -> Rule:
+    """Return the rule of a text.
+
+    >>> parsed("may phone")
+    Column(name='may phone')
+    >>> parsed("18 <= age")
+    Compare(name='age', sign='>=', value=18.0)
+
+    Raises
+    ------
+    ValueError
+        Where the text is no rule; the message says where it stops being one.
+    """
+    bare = text.strip()
+    if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare.lower())) & set(WORDS):
+        return Column(bare)
+    return _Parser(text).run()
+
+
+def columns(rule: Rule) -> Iterator[tuple[str, Kind]]:
+    """Yield the columns of a rule, each with what it is used as."""
+    match rule:
+        case Column(name):
+            yield name, "yes or no"
+        case Compare(name, _, value):
+            yield name, _kind(value)
+        case Among(name, values):
+            yield name, _kind(values[0])
+        case Not(inner):
+            yield from columns(inner)
+        case Both(rules, _):
+            for each in rules:
+                yield from columns(each)
+
+
+def _kind(value: Value) -> Kind:
+    if isinstance(value, bool):
+        return "yes or no"
+    return "text" if isinstance(value, str) else "number"
+
+
+class _Parser:
+    """Recursive descent over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(self._cut(text))
+        self._place = 0
+        self._depth = 0
+
+    def _cut(self, text: str) -> Iterator[tuple[str, str, int]]:
+        place, end = 0, len(text.rstrip())
+        while place < end:
+            found = TOKENS.match(text, place)
+            if found is None:
+                start = place + len(text[place:]) - len(text[place:].lstrip())
+                where = self._where(start)
+                raise ValueError(f"{where} nothing of a rule can be read{_advice(text[start:])}")
+            kind = str(found.lastgroup)
+            word, start = found[kind], found.start(kind)
+            if kind == "word" and word.lower() in WORDS:
+                kind, word = "keyword", word.lower()
+            yield kind, word, start
+            place = found.end()
+
+    def _where(self, place: int) -> str:
+        return f"in the rule {self._text!r} at character {place + 1}"
+
+    def run(self) -> Rule:
+        if not self._tokens:
+            raise ValueError("a rule must not be empty: name a column, or compare one with a value")
+        rule = self._either()
+        if self._place < len(self._tokens):
+            self._fail("and, or, or the end")
+        return rule
+
+    def _peek(self) -> tuple[str, str]:
+        if self._place < len(self._tokens):
+            kind, word, _ = self._tokens[self._place]
+            return kind, word
+        return "end", ""
+
+    def _take(self, *words: str) -> bool:
+        """Take the next token where it is one of these keywords or signs."""
+        kind, word = self._peek()
+        if kind in ("keyword", "sign") and word in words:
+            self._place += 1
+            return True
+        return False
+
+    def _fail(self, wanted: str) -> None:
+        kind, word = self._peek()
+        place = len(self._text) if kind == "end" else self._tokens[self._place][2]
+        got = "the end" if kind == "end" else repr(word)
+        raise ValueError(f"{self._where(place)} {wanted} must follow; received {got}")
+
+    def _either(self) -> Rule:
+        rules = [self._all()]
+        while self._take("or"):
+            rules.append(self._all())
+        return rules[0] if len(rules) == 1 else Both(tuple(rules), every=False)
+
+    def _all(self) -> Rule:
+        rules = [self._one()]
+        while self._take("and"):
+            rules.append(self._one())
+        return rules[0] if len(rules) == 1 else Both(tuple(rules), every=True)
+
+    def _one(self) -> Rule:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"a rule may have at most {DEEPEST} brackets within one another")
+        if self._take("not"):
+            rule: Rule = Not(self._one())
+        elif self._take("("):
+            rule = self._either()
+            if not self._take(")"):
+                self._fail("a closing bracket")
+        else:
+            rule = self._comparison()
+        self._depth -= 1
+        return rule
+
+    def _comparison(self) -> Rule:
+        kind, _ = self._peek()
+        if kind in ("number", "text"):
+            value = self._value()
+            sign = SWAPPED[self._sign()]
+            return self._compared(self._name(), sign, value)
+        name = self._name()
+        if self._take("not"):
+            if not self._take("in"):
+                self._fail("in")
+            return Not(self._among(name))
+        if self._take("in"):
+            return self._among(name)
+        if self._peek()[1] in SAME and self._peek()[0] == "sign":
+            return self._compared(name, self._sign(), self._value())
+        return Column(name)
+
+    def _name(self) -> str:
+        kind, word = self._peek()
+        if kind not in ("word", "quoted"):
+            self._fail("a column")
+        self._place += 1
+        return word.strip("`")
+
+    def _sign(self) -> str:
+        kind, word = self._peek()
+        if kind != "sign" or word not in SAME:
+            self._fail("a comparison (= != < <= > >=)")
+        self._place += 1
+        return SAME[word]
+
+    def _value(self) -> Value:
+        kind, word = self._peek()
+        if word in ("true", "false"):
+            self._place += 1
+            return word == "true"
+        if kind not in ("number", "text"):
+            self._fail("a number, or a text in quotes")
+        self._place += 1
+        return float(word) if kind == "number" else word[1:-1]
+
+    def _compared(self, name: str, sign: str, value: Value) -> Rule:
+        if isinstance(value, bool):
+            if sign not in ("==", "!="):
+                raise ValueError(f"{name} can be = or != {str(value).lower()}, not {sign} it")
+            yes = Column(name)
+            return yes if value == (sign == "==") else Not(yes)
+        if isinstance(value, str) and sign not in ("==", "!="):
+            raise ValueError(
+                f"{name} {sign} {value!r} compares texts, which have no order here: use =, != or in"
+            )
+        return Compare(name, sign, value)
+
+    def _among(self, name: str) -> Among:
+        if not self._take("["):
+            self._fail("a list in square brackets")
+        values = [self._value()]
+        while self._take(","):
+            values.append(self._value())
+        if not self._take("]"):
+            self._fail("a comma, or the closing ]")
+        kinds = {_kind(value) for value in values}
+        if len(kinds) > 1 or "yes or no" in kinds:
+            raise ValueError(
+                f"the list that {name} is looked up in must hold numbers or texts, all alike"
+            )
+        return Among(name, tuple(values))
+
+
+def _advice(rest: str) -> str:
+    return "; close the quotes" if rest[:1] in ("'", '"', "`") else f"; received {rest[:20]!r}"

@@ -1,0 +1,295 @@
+"""The features of a spec: how a unit's columns become the numbers of the model.
+
+Rules that need data (a scaling, a quantile, which levels are rare) learn it from the first wave and
+keep it. Until that wave is closed such a feature is 0: the first wave is assigned at random, and
+nothing depends on it.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from seqbatch.campaign.spec.formats import DateFormat, NumberExample
+from seqbatch.campaign.spec.parts import Name, Number, Part, Share, Whole, distinct
+from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
+
+#: Quantiles of the first wave between which a number is kept, unless something else is declared.
+QUANTILES = (0.001, 0.999)
+Pair = tuple[Number, Number]
+
+
+class Scaling(Part):
+    """Subtract `mean` and divide by `sd`, fixed at creation."""
+
+    mean: Number
+    sd: Number = Field(gt=0)
+
+
+def _scale(value: Any) -> Any:
+    if isinstance(value, dict | Scaling) or value in ("learn", "raw"):
+        return value
+    raise ValueError(
+        "Input should be 'learn' or 'raw' or {mean = ..., sd = ...}; or several rules as {scale = "
+        f"..., missing = ..., clip = ..., format = ...}}; received {value!r}"
+    )
+
+
+def _missing(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value in ("refuse", "mean", "median") or (number and abs(value) < LARGEST_NUMBER):
+        return value
+    raise ValueError(
+        "Input should be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
+        f"received {value!r}"
+    )
+
+
+def _clip(value: Any) -> Any:
+    if value is None or value is False or isinstance(value, list | tuple):
+        return value
+    raise ValueError(
+        "Input should be two quantiles of the first wave, such as [0.001, 0.999], or false; "
+        f"received {value!r}"
+    )
+
+
+class NumberRules(Part):
+    """What numbers and dates have in common: missing values and outliers.
+
+    Parameters
+    ----------
+    missing
+        Refuse rows without a value, or put the first wave's mean or median, or a number, there.
+    indicator
+        Where more than this share of the first wave is missing, a column says which rows are.
+    clip
+        Quantiles of the first wave to which later values are moved; None: the usual ones where
+        the scaling is learned; False: none.
+    range
+        Bounds to which values are moved, in the place of quantiles.
+    """
+
+    missing: Annotated[str | float, BeforeValidator(_missing)] = "refuse"
+    indicator: Share = 0.05
+    clip: Annotated[Literal[False] | tuple[Share, Share] | None, BeforeValidator(_clip)] = None
+    range: Pair | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "NumberRules":
+        for name, pair in (("clip", self.clip), ("range", self.range)):
+            if pair and not pair[0] < pair[1]:
+                raise ValueError(f"{name} must be [low, high] with low below high, not {pair}")
+        if self.clip and self.range:
+            raise ValueError("clip and range are two ways to bound a number; declare one of them")
+        return self
+
+    @property
+    def learned_scale(self) -> bool:
+        """Whether the scaling is learned; that of days is."""
+        return True
+
+    @property
+    def quantiles(self) -> Pair | None:
+        """The quantiles of the first wave that bound the number, None where none do."""
+        if self.clip is None:
+            return QUANTILES if self.learned_scale and self.range is None else None
+        return self.clip or None
+
+    @property
+    def indicates(self) -> bool:
+        """Whether there is a column for missing values, should the first wave ask for it."""
+        return self.missing != "refuse" and self.indicator < 1
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything is learned from the first wave."""
+        fills = self.missing in ("mean", "median")
+        return self.learned_scale or fills or self.indicates or self.quantiles is not None
+
+
+class NumericRules(NumberRules):
+    """A number.
+
+    Parameters
+    ----------
+    scale
+        ``"learn"``: by mean and standard deviation of the first wave. ``"raw"``: as it comes.
+    format
+        How it is spelled in text, by example; None: as programs do.
+    missing, indicator, clip, range
+        See :class:`NumberRules`.
+    """
+
+    scale: Annotated[
+        Annotated[Literal["learn", "raw"], Tag("form: word")]
+        | Annotated[Scaling, Tag("form: scaling")],
+        Discriminator(lambda v: "form: word" if isinstance(v, str) else "form: scaling"),
+        BeforeValidator(_scale),
+    ] = "learn"
+    format: NumberExample | None = None
+
+    @property
+    def learned_scale(self) -> bool:
+        """Whether the scaling is learned."""
+        return self.scale == "learn"
+
+
+class DateRules(NumberRules):
+    """A date.
+
+    Parameters
+    ----------
+    format
+        How it is spelled in text: ``"iso"``, or as for strptime.
+    parts
+        What is made of it: days before the campaign's start, a number whose scaling is learned;
+        its weekday; its month.
+    missing, indicator, clip, range
+        See :class:`NumberRules`, for the days.
+    """
+
+    format: DateFormat = "iso"
+    parts: tuple[Literal["days", "weekday", "month"], ...] = Field(default=("days",), min_length=1)
+
+    @field_validator("parts")
+    @classmethod
+    def _each_once(cls, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        return distinct(parts, "parts")
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything is learned from the first wave."""
+        return "days" in self.parts
+
+
+class Levels(Part):
+    """A category, with an indicator for each level.
+
+    Parameters
+    ----------
+    levels
+        The texts.
+    least
+        A level with fewer units in the first wave counts as `other`.
+    other
+        Whether a level that is not declared counts as `other` instead of being refused; None: as
+        `on_unseen_category` says.
+    missing
+        Whether a missing value is refused or a level of its own.
+    """
+
+    levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
+        min_length=1, max_length=MOST_LEVELS
+    )
+    least: Whole = Field(default=0, ge=0)
+    other: bool | None = None
+    missing: Literal["refuse", "level"] = "refuse"
+
+    @field_validator("levels")
+    @classmethod
+    def _each_once(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
+        return distinct(levels, "levels")
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything is learned from the first wave."""
+        return self.least > 0
+
+
+class Hashed(Part):
+    """A category of many levels, which fall by a hash of their text into `hash` cells."""
+
+    hash: Whole = Field(ge=1, le=4096)
+    missing: Literal["refuse", "level"] = "refuse"
+
+    @property
+    def learns(self) -> bool:
+        """Nothing is learned."""
+        return False
+
+
+def _numeric(value: Any) -> Any:
+    if isinstance(value, NumericRules):
+        return value
+    if isinstance(value, dict) and not {"mean", "sd"} & value.keys():
+        return value
+    return {"scale": _scale(value)}
+
+
+def _date(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"format": value}
+    if isinstance(value, dict | DateRules):
+        return value
+    raise ValueError(
+        'Input should be a format such as "iso" or "%d.%m.%Y", or {format = ..., parts = '
+        f'["days", "weekday", "month"], missing = ...}}; received {value!r}'
+    )
+
+
+def _boolean(value: Any) -> Any:
+    if isinstance(value, bool) or value in ("refuse", "level"):
+        return value
+    raise ValueError(
+        "Input should say what to do with a missing value: 'refuse', 'level', true or false; "
+        f"received {value!r}"
+    )
+
+
+def _levels(value: Any) -> Any:
+    return {"levels": value} if isinstance(value, list | tuple) else value
+
+
+def _categorical_form(value: Any) -> str | None:
+    if isinstance(value, Hashed) or (isinstance(value, dict) and "hash" in value):
+        return "form: hashed"
+    return "form: levels" if isinstance(value, dict | list | tuple | Levels) else None
+
+
+Numeric = Annotated[NumericRules, BeforeValidator(_numeric)]
+Date = Annotated[DateRules, BeforeValidator(_date)]
+#: What to do with a missing yes or no: refuse it, give it a column of its own, or take it as one.
+Boolean = Annotated[bool | Literal["refuse", "level"], BeforeValidator(_boolean)]
+Categorical = Annotated[
+    Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
+    | Annotated[Hashed, Tag("form: hashed")],
+    Discriminator(
+        _categorical_form,
+        custom_error_type="form",
+        custom_error_message="Input should be a list of levels, or {hash = 16}",
+    ),
+]
+
+
+class Features(Part):
+    """How a unit's columns become the numbers of the model."""
+
+    intercept: bool = True
+    numeric: dict[Name, Numeric] = Field(default={})
+    date: dict[Name, Date] = Field(default={})
+    boolean: dict[Name, Boolean] = Field(default={})
+    categorical: dict[Name, Categorical] = Field(default={})
+    interactions: tuple[tuple[Name, Name], ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Features":
+        known = self.columns
+        distinct(known, "columns of features.numeric, date, boolean and categorical")
+        for pair in self.interactions:
+            for name in pair:
+                if name not in known:
+                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
+        if not (self.intercept or known):
+            raise ValueError("at least an intercept or one feature is needed")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a unit's file that are read."""
+        return (*self.numeric, *self.date, *self.boolean, *self.categorical)
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The columns of which something is learned from the first wave."""
+        rules = {**self.numeric, **self.date, **self.categorical}
+        return tuple(name for name, rule in rules.items() if rule.learns)

@@ -1,0 +1,112 @@
+"""Masked campaigns: codes instead of action names, and the key that translates them.
+
+A masked campaign runs on codes alone. Its actions are put in a random order and called A, B, C, ...
+when it is created; their names and the control are in the key, a file of its own. The store holds
+the key's fingerprint, so that the key that comes back is the one that was made.
+"""
+
+import hashlib
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from string import ascii_uppercase
+
+from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.output_files import atomically
+
+#: Characters of a key file: every action's name many times over.
+LONGEST_KEY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which code stands for which action.
+
+    Parameters
+    ----------
+    campaign
+        The campaign's name.
+    codes
+        The actions by their codes.
+    control
+        The action that the others are compared with; None where none was declared.
+    salt
+        Random digits: without them, trying all orders of the actions would find the fingerprint.
+    """
+
+    campaign: str
+    codes: dict[str, str]
+    control: str | None
+    salt: str
+
+    @property
+    def text(self) -> str:
+        """The key as it is written."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+    @property
+    def fingerprint(self) -> str:
+        """What the store knows of the key: a hash of its text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def write(self, path: Path) -> None:
+        """Write the key to a file that only its owner may read."""
+        with atomically(path) as partial:
+            partial.touch(mode=0o600)
+            partial.chmod(0o600)
+            partial.write_text(self.text, encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Key":
+        """Read a key file."""
+        try:
+            with Path(path).open(encoding="utf-8-sig") as file:
+                found = json.loads(file.read(LONGEST_KEY))
+            return cls(
+                campaign=str(found["campaign"]),
+                codes={str(code): str(name) for code, name in found["codes"].items()},
+                control=None if found["control"] is None else str(found["control"]),
+                salt=str(found["salt"]),
+            )
+        except OSError as error:
+            raise InvalidArgumentError(
+                "key", "the key file of a masked campaign", f"{path}: {error.strerror}"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InvalidArgumentError(
+                "key", "the key file of a masked campaign, as create wrote it", path
+            ) from None
+
+
+def masked(spec: Spec) -> tuple[Spec, Key]:
+    """Return a spec that speaks of codes alone, and the key to it."""
+    names = [action.name for action in spec.actions]
+    secrets.SystemRandom().shuffle(names)
+    codes = dict(zip(_codes(len(names)), names, strict=True))
+    key = Key(spec.name, codes, spec.control, secrets.token_hex(32))
+    actions = tuple(Action(name=code) for code in codes)
+    return spec.model_copy(update={"actions": actions, "control": None}), key
+
+
+def unmasked(spec: Spec, codes: dict[str, str], control: str | None) -> Spec:
+    """Return a spec of codes with the actions' names, and the control."""
+    actions = tuple(
+        action.model_copy(update={"name": codes[action.name]}) for action in spec.actions
+    )
+    return spec.model_copy(update={"actions": actions, "control": control})
+
+
+def _codes(count: int) -> list[str]:
+    """Return as many codes: A to Z, then AA, AB, ...
+
+    >>> _codes(3), _codes(28)[-2:]
+    (['A', 'B', 'C'], ['AA', 'AB'])
+    """
+    made = list(ascii_uppercase)
+    for first in ascii_uppercase:
+        made += [first + second for second in ascii_uppercase] if len(made) < count else []
+    if len(made) < count:
+        made = [f"A{number:04d}" for number in range(count)]
+    return made[:count]

@@ -1,0 +1,204 @@
+"""The parts of a spec: reward, metrics, capacities, budget and strata."""
+
+import re
+from collections import Counter
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from seqbatch.campaign.spec.formats import NumberExample
+from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, MOST_UNITS
+
+# ----------------------------------------------------------------------
+# What all parts of a spec are made of.
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is meant here; true and false are none")
+    return value
+
+
+#: True is a number to Python, but where a number is meant it is a mistake.
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+Number = Annotated[
+    float, BeforeValidator(_no_boolean), Field(gt=-LARGEST_NUMBER, lt=LARGEST_NUMBER)
+]
+Share = Annotated[Number, Field(ge=0, le=1)]
+
+
+class Part(BaseModel):
+    """What all parts of a spec share: unknown keys are refused, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """Return values that must be told apart, refusing those that stand there twice."""
+    repeated = sorted(value for value, count in Counter(values).items() if count > 1)
+    if repeated:
+        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
+    return values
+
+
+# ----------------------------------------------------------------------
+# What comes back of a unit: the reward that is learned from, and metrics that are looked at.
+
+
+#: What the reward is called where it is a sum of columns.
+REWARD = "reward"
+#: Units of time that a wait may be told in.
+SPANS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+#: Longer waits are mistakes, and times so far away could not be added up.
+LONGEST_WAIT = timedelta(days=3_650)
+
+
+class Measured(Part):
+    """A number of the outcome file: what is better, what it may be, and how it is told."""
+
+    direction: Literal["max", "min"] = "max"
+    range: tuple[Number, Number] | None = None
+    unit: Name | None = None
+    format: NumberExample | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Measured":
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"range must be [low, high] with low below high, not {self.range}")
+        return self
+
+
+class Reward(Measured):
+    """What is learned from: one column of the outcome file, or a weighted sum of several.
+
+    Parameters
+    ----------
+    column, sum
+        The column; or several, each with its weight.
+    absent, after
+        What a unit without a row counts as once its wave is closed, and how long after its
+        assignment at the earliest.
+    """
+
+    column: Name | None = None
+    sum: dict[Name, Number] | None = Field(default=None, min_length=1)
+    absent: Number | None = None
+    after: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Reward":
+        if (self.column is None) == (self.sum is None):
+            raise ValueError(
+                'exactly one of column = "..." and sum = {column = weight, ...} is needed'
+            )
+        if self.after is not None:
+            if self.absent is None:
+                raise ValueError("after says when absent = ... counts; declare that too")
+            waiting(self.after)
+        check_absent(self.absent, self.range)
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the outcome file that it is made of."""
+        return tuple(self.sum) if self.sum is not None else (self.label,)
+
+    @property
+    def label(self) -> str:
+        """What it is called in front of people."""
+        return self.column if self.column is not None else REWARD
+
+    @property
+    def sign(self) -> float:
+        """What an outcome is multiplied by, so that more is better."""
+        return 1.0 if self.direction == "max" else -1.0
+
+
+class Metric(Measured):
+    """A column that is recorded, reported and checked, and never learned from.
+
+    Parameters
+    ----------
+    column
+        The column of the outcome file.
+    guardrail
+        The worst mean that an action may have: more is a violation where less is better, and less
+        is one where more is.
+    """
+
+    column: Name
+    guardrail: Number | None = None
+
+
+def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> None:
+    """Refuse a value for absent units that a recorded one could not have."""
+    if absent is not None and allowed is not None and not allowed[0] <= absent <= allowed[1]:
+        raise ValueError(
+            f"absent must be within range, {allowed[0]:g} to {allowed[1]:g}; received {absent:g}"
+        )
+
+
+def waiting(text: str) -> timedelta:
+    """Return how long a wait is that is told in words.
+
+    >>> waiting("14 days")
+    datetime.timedelta(days=14)
+    """
+    found = re.fullmatch(r"(\d{1,6}) (minute|hour|day|week)s?", text.strip())
+    wait = timedelta(seconds=int(found[1]) * SPANS[found[2]]) if found else LONGEST_WAIT * 2
+    if wait > LONGEST_WAIT:
+        raise ValueError(
+            'after must be a time such as "36 hours", "14 days" or "2 weeks", at most '
+            f"{LONGEST_WAIT.days:,} days; received {text!r}"
+        )
+    return wait
+
+
+# ----------------------------------------------------------------------
+# How many units may or must get an action, and what all of it may cost.
+
+
+Count = Annotated[Whole, Field(ge=0, le=MOST_UNITS)]
+
+
+class Capacity(Part):
+    """How often an action may be given: in each wave, in all; and how often it must be in each."""
+
+    each_wave: Count | None = None
+    total: Count | None = None
+    at_least: Count = 0
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> "Capacity":
+        if self.each_wave is None and self.total is None and not self.at_least:
+            raise ValueError("at least one of each_wave, total and at_least is needed")
+        for name in ("each_wave", "total"):
+            most = getattr(self, name)
+            if most is not None and self.at_least > most:
+                raise ValueError(f"at_least = {self.at_least:,} is more than {name} = {most:,}")
+        return self
+
+
+class Budget(Part):
+    """What the actions' declared costs may sum to: in each wave, in all."""
+
+    each_wave: Number | None = Field(default=None, ge=0)
+    total: Number | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> "Budget":
+        if self.each_wave is None and self.total is None:
+            raise ValueError("each_wave or total is needed")
+        return self
+
+
+def _short(value: Any) -> Any:
+    return {"each_wave": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+#: `call = 500` is the short form of `call = {each_wave = 500}`.
+AnyCapacity = Annotated[Capacity, BeforeValidator(_short)]

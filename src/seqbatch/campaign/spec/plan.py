@@ -1,0 +1,131 @@
+"""Wave sizes and policy: declared in the spec, or taken from a plan."""
+
+from dataclasses import fields
+from inspect import signature
+from typing import Any
+
+from seqbatch import grids
+from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.spec.size_limits import MOST_PLANNED, MOST_UNITS
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.spec.toml import received
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.planning import Plan, plan
+from seqbatch.policies import Oracle, registry
+
+#: What a campaign prefers to a policy's own defaults.
+CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
+
+#: What a plan takes from the spec itself.
+OWN = ("actions", "features", "dim", "randomised", "floor")
+#: What a plan would choose the randomised share by, which is the spec's.
+DETECTING = ("detect", "power")
+#: What is no setting but somebody to tell.
+TOLD = ("quick", "progress")
+
+
+def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
+    """Return the waves' sizes, and the plan's policy where there is a plan."""
+    grid = spec.grid
+    if grid.sizes is not None:
+        return grid.sizes, None
+    if grid.calendar:
+        assert grid.units is not None
+        assert grid.waves is not None
+        return grids.uniform(units=grid.units, batches=grid.waves).sizes, None
+    assert grid.plan is not None
+    made = planned(spec, grid.plan)
+    return made.grid.sizes, registry.describe(made.policy)
+
+
+def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
+    """Return the plan with the spec's own actions, features, randomised share and floor."""
+    for name in OWN:
+        if name in wanted:
+            raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
+    settings = [
+        name for name in signature(plan).parameters if name not in (*OWN, *DETECTING, *TOLD)
+    ]
+    for name in wanted:
+        if name not in settings:
+            raise InvalidSpecError(
+                f"grid.plan: {name!r} is not a setting of a plan. Those are: {', '.join(settings)}."
+            )
+    if "units" not in wanted:
+        raise InvalidSpecError("grid.plan: units is missing; say how many units there are in all.")
+    _require_small(wanted)
+    shared = spec.model == "shared"
+    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
+    size: dict[str, Any] = {"dim": encoder.dim}
+    if not shared:
+        size = {"features": encoder.dim - int(spec.features.intercept)}
+    try:
+        return plan(
+            actions=len(spec.actions),
+            randomised=spec.randomised,
+            floor=spec.floor,
+            **size,
+            **wanted,
+        )
+    except TypeError:
+        raise InvalidSpecError(
+            f"grid.plan must be settings of the right types; received {received(wanted)}."
+        ) from None
+    except (InvalidArgumentError, OverflowError) as error:
+        raise InvalidSpecError(f"grid.plan: {error}") from None
+
+
+def _require_small(wanted: dict[str, Any]) -> None:
+    """Refuse a plan that would take longer than anybody waits."""
+    for name, most in (
+        ("units", MOST_UNITS), ("batches", MOST_PLANNED), ("max_batches", MOST_PLANNED),
+    ):  # fmt: skip
+        value = wanted.get(name)
+        if isinstance(value, int) and value > most:
+            raise InvalidSpecError(f"grid.plan: {name} must be at most {most:,}; received {value}.")
+    for name in ("waves", "effect", "noise"):
+        value = wanted.get(name)
+        if isinstance(value, list) and len(value) > MOST_PLANNED:
+            raise InvalidSpecError(
+                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value)}."
+            )
+
+
+def recommended_policy(spec: Spec) -> dict[str, Any]:
+    """Return the policy of a campaign whose spec states neither a policy nor a plan.
+
+    Where units differ, pure exploitation, which needs no guess of the noise and which plans prefer
+    throughout. Without features an early mistake would never be seen, and Thompson sampling goes
+    on looking; half the reward's range stands for the noise.
+    """
+    if spec.features.columns or spec.model == "shared":
+        return {"kind": "SBPE"}
+    low, high = spec.reward.range or (-1.0, 1.0)
+    scale = (high - low) / 2
+    return {"kind": "ThompsonSampling", "scale": scale}
+
+
+def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the policy's name and all of its parameters, the defaults filled in.
+
+    A campaign's defaults are not always those of the published algorithms: the first wave is
+    assigned at random, ties are broken at random, and greedy policies avoid what they know nothing
+    of, which would be the best there is where all rewards are negative.
+    """
+    wanted = planned or recommended_policy(spec)
+    if spec.policy is not None:
+        wanted = spec.policy.model_dump()
+    kind = registry.kinds().get(wanted["kind"])
+    if kind is None or kind is Oracle:
+        known = ", ".join(name for name, found in registry.kinds().items() if found is not Oracle)
+        raise InvalidSpecError(f"policy.kind must be one of {known}; received {wanted['kind']!r}.")
+    names = {field.name for field in fields(kind)}
+    own = {name: value for name, value in CAMPAIGN_DEFAULTS.items() if name in names}
+    # What a person declared counts; what was planned or recommended is for a campaign.
+    settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
+    try:
+        return registry.describe(registry.make(**settings))
+    except InvalidArgumentError as error:
+        if error.name == "policy":
+            raise InvalidSpecError(f"policy must be {error.rule}: {error.received}.") from None
+        raise

@@ -1,0 +1,630 @@
+"""The profile of a file's columns: values, ids, duplicates, and rows that are not units."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files.doubts import HEADER, refusal, subtotals, worded
+from seqbatch.campaign.files.reading import Problem, Source
+from seqbatch.campaign.files.unpacked_size import text_bytes
+from seqbatch.campaign.spec.size_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.spec.spec import RESERVED
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.errors import InvalidFileError
+
+# ----------------------------------------------------------------------
+# What the columns of a file look like: the values there are, how often, and in which rows.
+#
+# Every row is looked at. A file of a million rows fits into memory because each column is kept as
+# its distinct values and, for each row, the place of its value among them.
+
+
+#: What people and programs write where a value is missing, in lower case, spaces taken away.
+MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?")
+#: What is not done with a file that cannot be looked at.
+NOTHING = "nothing was made"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What a column of a file of units looks like.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    kind
+        The type of its values; text in every CSV file.
+    values
+        The distinct ones, without those that mean that a value is missing; text as it stands.
+    codes
+        The place of each row's value among `values`; -1 where it is missing.
+    words
+        How often each text occurs that often means that a value is missing, such as NA.
+    readable
+        Whether values of this type can be looked at; lists and the like cannot.
+    """
+
+    name: str
+    kind: pa.DataType
+    values: pa.Array
+    codes: Integers
+    words: Mapping[str, int]
+    readable: bool = True
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.codes)
+
+    @cached_property
+    def counts(self) -> Integers:
+        """How many rows have each value."""
+        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
+
+    @property
+    def present(self) -> int:
+        """How many rows have a value."""
+        return int(self.counts.sum())
+
+    @property
+    def missing(self) -> int:
+        """How many rows have none."""
+        return self.rows - self.present
+
+    @property
+    def empty(self) -> int:
+        """How many rows have none and no word for that, such as NA, which may be an id or level."""
+        return self.missing - sum(self.words.values())
+
+    @property
+    def distinct(self) -> int:
+        """How many different values there are."""
+        return len(self.values)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are text."""
+        return bool(pa.types.is_string(self.values.type))
+
+    @cached_property
+    def texts(self) -> pa.Array:
+        """The distinct values as text, spaces around them taken away."""
+        spelled = self.values.cast(pa.string())
+        trimmed = pc.utf8_trim_whitespace(spelled)
+        # Where nothing was taken away, one copy is enough.
+        return spelled if trimmed.equals(spelled) else trimmed
+
+    @cached_property
+    def by_count(self) -> Integers:
+        """The places of the values, the most frequent first, equals in their own order."""
+        return np.argsort(-self.counts, kind="stable")
+
+    @property
+    def example(self) -> str:
+        """The most frequent value, as text."""
+        return str(self.values[int(self.by_count[0])].as_py())
+
+
+def columns_of(opened: Source) -> list[Column]:
+    """Look at every column of a file; refuse one without rows, or too large to look at."""
+    names = opened.columns()
+    pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
+    kinds: list[pa.DataType] = []
+    held = rows = 0
+    for batch in opened.batches(names, longest=None):
+        kinds = [column.type for column in batch.columns]
+        for column, own in zip(batch.columns, pieces, strict=True):
+            own.append(opened.reading(partial(_encoded, column)))
+            held += _bytes(own[-1])
+        rows += batch.num_rows
+        if held > INFERRED:
+            opened.refuse(
+                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
+                "over fewer rows or columns"
+            )
+    if not rows:
+        raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
+    return [_whole(*each) for each in _emptied(names, kinds, pieces)]
+
+
+def _emptied(
+    names: list[str], kinds: list[pa.DataType], pieces: list[list[pa.DictionaryArray]]
+) -> Iterator[tuple[str, pa.DataType, list[pa.DictionaryArray]]]:
+    """Yield the pieces of each column, and let go of them: the next ones need the room."""
+    for place, name in enumerate(names):
+        own, pieces[place] = pieces[place], []
+        yield name, kinds[place], own
+
+
+def _encoded(column: Any) -> pa.DictionaryArray:
+    """Return a piece of a column as distinct values and places."""
+    if not _readable(column.type):
+        return pa.nulls(len(column), pa.string()).dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    elif pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return column.dictionary_encode()
+
+
+def _readable(kind: pa.DataType) -> bool:
+    """Say whether values of a type can be looked at."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    known = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_boolean,
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date,
+        pa.types.is_timestamp,
+    )  # fmt: skip
+    return any(is_it(kind) for is_it in known)
+
+
+def _bytes(piece: pa.DictionaryArray) -> int:
+    return int(text_bytes(piece.dictionary).sum()) + 8 * len(piece.dictionary) + 4 * len(piece)
+
+
+def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Column:
+    """Put the pieces of a column together."""
+    every = pa.concat_arrays([piece.dictionary for piece in pieces]).dictionary_encode()
+    values = every.dictionary
+    places = every.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    kept = ~np.append(_means_missing(values), True)
+    # Distinct values are numbered anew, without those that mean that a value is missing.
+    anew = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    start, codes, counts = 0, [], np.zeros(len(kept), dtype=np.int64)
+    for piece in pieces:
+        end = start + len(piece.dictionary)
+        table = np.append(places[start:end], np.int32(-1))
+        own = table[piece.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        counts += np.bincount(own + 1, minlength=len(kept))
+        codes.append(anew[own])
+        start = end
+    words = {
+        str(values[place]): int(counts[place + 1])
+        for place in np.flatnonzero(~kept[:-1]).tolist()
+        if pa.types.is_string(values.type) and str(values[place]).strip()
+    }
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return Column(
+        name,
+        kind,
+        values.filter(pa.array(kept[:-1])),
+        np.concatenate(codes),
+        words,
+        readable=_readable(kind) or pa.types.is_null(kind),
+    )
+
+
+def _means_missing(values: pa.Array) -> Any:
+    """Say which distinct values mean that a value is missing."""
+    found = values.is_null()
+    if pa.types.is_string(values.type):
+        plain = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+        found = pc.or_(found, pc.is_in(plain, value_set=pa.array(MISSING)))
+    elif pa.types.is_floating(values.type):
+        found = pc.or_(found, pc.is_nan(values))
+    return found.fill_null(True).to_numpy(zero_copy_only=False)
+
+
+# ----------------------------------------------------------------------
+# What the name of a column says about it: an id, a code, an outcome, a treatment.
+
+
+#: Words of names that columns of ids have.
+ID_WORDS = frozenset((
+    "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number",
+))  # fmt: skip
+#: Parts of such names.
+WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
+#: Words of names whose numbers count nothing: codes, which are categories.
+CODE_WORDS = frozenset((
+    "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
+    "typ", "class", "klasse", "category", "kategorie", "store", "branch", "filiale", "region",
+))  # fmt: skip
+#: Words of what is known only after a unit was assigned, ...
+OUTCOME_WORDS = frozenset((
+    "revenue", "umsatz", "converted", "conversion", "visit", "visited", "purchased", "bought",
+    "outcome", "reward", "response", "responded", "clicked", "opened", "unsubscribed", "churn",
+    "churned", "profit", "sales", "label", "target", "redeemed", "returned", "after", "post",
+))  # fmt: skip
+#: ... of what was done to it, ...
+TREATMENT_WORDS = frozenset((
+    "treatment", "treated", "arm", "variant", "segment", "offer", "campaign", "assigned", "action",
+    "exposed", "exposure", "condition", "intervention",
+))  # fmt: skip
+#: ... and words that say of either that it was known before.
+EARLIER_WORDS = frozenset((
+    "past", "prior", "previous", "last", "before", "history", "historic", "historical", "first",
+    "lifetime", "total", "avg", "average", "pre", "previously", "ytd", "12m", "6m", "3m", "30d",
+    "90d", "365d", "letzte", "bisher", "vorjahr", "recent",
+))  # fmt: skip
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a name, in lower case.
+
+    >>> words("customerID"), words("Spend_after 30d")
+    (['customer', 'id'], ['spend', 'after', '30d'])
+    """
+    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
+    return re.findall(r"[^\W_]+", parted)
+
+
+def unlikely_id(name: str) -> int:
+    """Return how unlikely a name is for ids: 0 where it says so, 1 where it says whose, else 2."""
+    if ID_WORDS & set(words(name)):
+        return 0
+    return 1 if WHOSE.search(name.lower()) else 2
+
+
+def is_code(name: str) -> bool:
+    """Say whether numbers under this name are codes rather than amounts."""
+    return bool(CODE_WORDS & set(words(name)))
+
+
+def question(name: str) -> str:
+    """Return what must be asked before a column of this name is a feature, "" for nothing.
+
+    >>> question("revenue"), question("revenue_last_year")
+    ('may be an outcome: is it known before the unit is assigned?', '')
+    """
+    said = set(words(name))
+    if said & EARLIER_WORDS:
+        return ""
+    if said & OUTCOME_WORDS or name.lower() == "y":
+        return "may be an outcome: is it known before the unit is assigned?"
+    if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
+        return "may be what was done to the unit: is it known before the unit is assigned?"
+    return ""
+
+
+# ----------------------------------------------------------------------
+# Which columns tell units apart, and which columns say the same as another.
+
+
+#: Columns that are tried as the first of a pair.
+FIRSTS = 5
+
+
+def unit_columns(
+    columns: Sequence[Column], numbers: dict[str, Floats], dates: set[str]
+) -> list[Column]:
+    """Return the column of the ids, or the smallest pair of columns, [] where there is none.
+
+    A column whose name says so comes first, then text, then a pair that such a name begins.
+    Numbers under another name are counts or amounts that happen to differ: they are taken for ids
+    only where no name says id.
+
+    Parameters
+    ----------
+    columns
+        What the file has.
+    numbers
+        The distinct values of the columns that are numbers.
+    dates
+        The names of those that are dates.
+    """
+    usable = [column for column in columns if _may_tell(column)]
+    whole = [
+        column
+        for column in usable
+        if column.distinct + len(column.words) == column.rows
+        and column.name not in dates
+        and bool(np.all((own := numbers.get(column.name, np.zeros(0))) == np.round(own)))
+    ]
+    certain = [c for c in whole if unlikely_id(c.name) < 2 or c.name not in numbers]
+    if certain:
+        return [min(certain, key=lambda column: (unlikely_id(column.name), column.name in numbers))]
+    pair = _pair([column for column in usable if not column.missing and column not in whole])
+    if pair or any(unlikely_id(column.name) < 2 for column in columns):
+        return pair
+    return whole[:1]
+
+
+def _may_tell(column: Column) -> bool:
+    """Say whether ids may be in a column: nothing missing, text or whole numbers."""
+    kind = column.values.type
+    texty = pa.types.is_string(kind) or pa.types.is_integer(kind)
+    named = column.name not in RESERVED and 0 < len(column.name) <= 200
+    if not texty or not named or column.empty:
+        return False
+    return int(text_bytes(column.values).max(initial=0)) <= LONGEST_ID
+
+
+def _pair(usable: list[Column]) -> list[Column]:
+    """Return a column whose name is that of ids and the one of fewest values that completes it."""
+    firsts = [column for column in usable if unlikely_id(column.name) < 2 and column.distinct > 1]
+    firsts.sort(key=lambda column: (unlikely_id(column.name), -column.distinct))
+    for first in firsts[:FIRSTS]:
+        for second in sorted(usable, key=lambda column: column.distinct):
+            if second is not first and _together_unique(first, second):
+                return [first, second]
+    return []
+
+
+def _together_unique(one: Column, two: Column) -> bool:
+    if one.distinct * two.distinct < one.rows:
+        return False
+    both = one.codes.astype(np.int64) * two.distinct + two.codes
+    return len(np.unique(both)) == one.rows
+
+
+def numbers_rows(numbers: Floats, codes: Integers) -> bool:
+    """Say whether a column counts the rows, one by one from any start."""
+    if len(codes) < 3 or (codes < 0).any():
+        return False
+    return bool((np.diff(numbers[codes]) == 1).all())
+
+
+def repeated(columns: Sequence[Column], numbers: dict[str, Floats]) -> dict[str, tuple[str, str]]:
+    """Return the columns that say the same as an earlier one, with its name and how.
+
+    Numbers are the same where one is a multiple of the other, perhaps moved; other values where
+    each value of one goes with one value of the other, in every row.
+    """
+    seen: dict[bytes, Column] = {}
+    found = {}
+    for column in columns:
+        if column.distinct < 2:
+            continue
+        mark = _mark(column, numbers.get(column.name))
+        first = seen.setdefault(mark, column)
+        if first is not column:
+            found[column.name] = (first.name, _how(first, column, numbers))
+    return found
+
+
+def _how(one: Column, two: Column, numbers: dict[str, Floats]) -> str:
+    if one.name in numbers:
+        same = np.array_equal(
+            _by_row(one, numbers[one.name]), _by_row(two, numbers[two.name]), equal_nan=True
+        )
+        return "has the same numbers as" if same else "is a multiple of"
+    same = one.texts.take(pa.array(_order(one))).equals(two.texts.take(pa.array(_order(two))))
+    return "has the same values as" if same else "has other words for the values of"
+
+
+def _mark(column: Column, numbers: Floats | None) -> bytes:
+    """Return what two columns have in common where they say the same."""
+    if numbers is None:
+        ranks = np.full(column.distinct + 1, -1, dtype=np.int32)
+        ranks[_order(column)] = np.arange(column.distinct, dtype=np.int32)
+        return b"values" + blake2b(ranks[column.codes].tobytes()).digest()
+    values = _by_row(column, numbers)
+    there = values[~np.isnan(values)]
+    # The first two values that differ become 0 and 1: a multiple has the same digits then.
+    other = there[int(np.argmax(there != there[0]))]
+    return b"numbers" + blake2b((np.round((values - there[0]) / (other - there[0]), 6) + 0.0)
+                                .tobytes()).digest()  # fmt: skip
+
+
+def _order(column: Column) -> Integers:
+    """Return the places of the values in the order in which they first occur."""
+    there = column.codes[column.codes >= 0]
+    places, first = np.unique(there, return_index=True)
+    return places[np.argsort(first)]
+
+
+def _by_row(column: Column, numbers: Floats) -> Floats:
+    return np.append(numbers, np.nan)[column.codes]
+
+
+# ----------------------------------------------------------------------
+# Rows of a file that are no units: totals, headers, units of measure below the header.
+
+
+#: So many ids may be missing, or this share of them, before a column is taken for something else.
+FEW_MISFITS, SHARE = 2, 0.01
+#: A column of ids has so many of them for each that it repeats; one of fewer is one of a panel.
+TIMES = 20
+#: Columns of numbers that must begin with a word before a row is taken for a second header.
+LEAST = 2
+#: A number, an amount, a date or a time: digits, marks, and three letters at most.
+NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
+
+
+def misfits(opened: Source, columns: list[Column], sums: Collection[str]) -> list[Problem]:
+    """Return what is wrong with rows that cannot be units, by the places they have in the file.
+
+    Parameters
+    ----------
+    opened, columns
+        The file.
+    sums
+        The columns whose last number is the sum of all others.
+    """
+    repeated = _repeated_headers(columns)
+    rows = repeated or [
+        *_second_header(columns),
+        *_totals(columns, sums),
+        *_without_ids(columns),
+        *_repeated_ids(opened, columns),
+    ]
+    rows += doubted_rows(columns) if rows else []
+    places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
+    return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
+
+
+def cell(column: Column, row: int) -> str:
+    """Return a cell as text, "" where it is missing."""
+    code = int(column.codes[row])
+    return "" if code < 0 else str(column.values[code].as_py())
+
+
+def _repeated_headers(columns: list[Column]) -> list[Problem]:
+    """Return the rows that repeat the header, as in files that were put one below another."""
+    rows = np.arange(columns[0].rows)
+    for column in columns:
+        if not column.is_text:
+            return []
+        same = pc.equal(column.texts, column.name).to_numpy(zero_copy_only=False)
+        rows = rows[np.append(same, False)[column.codes[rows]]]
+        if not len(rows):
+            return []
+    return [(row, "", HEADER) for row in rows.tolist()]
+
+
+def _second_header(columns: list[Column]) -> list[Problem]:
+    """Return the first row where it has words in every column that has numbers below."""
+    words = []
+    for column in columns:
+        if column.is_text and column.rows > 2 and _is_number_below(column):
+            first = cell(column, 0)
+            if not first or re.search(r"\d", first):
+                return []
+            words.append(first)
+    if len(words) < LEAST:
+        return []
+    said = ", ".join(repr(word[:40]) for word in words[:3])
+    reason = (
+        f"seems to be a second header, or units of measure: {said} in columns that are numbers "
+        "below. Keep one header; or where it is a unit, leave the cells of missing numbers empty"
+    )
+    return [(0, "", reason)]
+
+
+def _is_number_below(column: Column) -> bool:
+    """Say whether all values of a column but the first row's are numbers, and there are some."""
+    first = int(column.codes[0])
+    others = np.arange(column.distinct) != (first if first >= 0 else -1)
+    texts = column.texts.filter(others)
+    # The first ones tell of most columns: all of a long one are looked at where they are numbers.
+    return bool(len(texts)) and all(
+        pc.all(pc.match_substring_regex(part, NUMBER)).as_py() for part in (texts[:100], texts)
+    )
+
+
+def _totals(columns: list[Column], sums: Collection[str]) -> list[Problem]:
+    """Return the last row where an id of it says that it holds totals."""
+    last = columns[0].rows - 1
+    for column in columns:
+        unit = cell(column, last)
+        named = column is columns[0] or unlikely_id(column.name) < 2
+        others = (cell(other, last) for other in columns if other is not column)
+        if named and last > 0 and (reason := refusal(unit, others, sums)):
+            return [(last, column.name, reason)]
+    return []
+
+
+def doubted_rows(columns: list[Column]) -> list[Problem]:
+    """Return the rows but the last that may hold totals, by the first column that says so."""
+    for column in columns:
+        if column is columns[0] or unlikely_id(column.name) < 2:
+            said = np.isin(column.codes[:-1], worded(column.texts))
+            found = [(int(row), column.name, _doubt(columns, column, row))
+                     for row in np.flatnonzero(said)[:MOST_PROBLEMS]]  # fmt: skip
+            if any(reason for *_, reason in found):
+                return [each for each in found if each[2]]
+    return []
+
+
+def _doubt(columns: list[Column], column: Column, row: int) -> str:
+    others = [cell(other, row) for other in columns if other is not column]
+    return subtotals(cell(column, row), others)
+
+
+def _without_ids(columns: list[Column]) -> list[Problem]:
+    """Return rows without an id where all others have one of their own, in a column named so."""
+    named = [column for column in columns if unlikely_id(column.name) < 2]
+    if any(column.distinct == column.rows for column in named):
+        return []
+    for column in named:
+        few = (
+            column.empty <= max(FEW_MISFITS, SHARE * column.rows) and column.empty < column.rows / 2
+        )
+        if few and column.empty == column.missing and column.distinct == column.present > 1:
+            gone = np.flatnonzero(column.codes < 0).tolist()
+            reason = "the id is missing; give the unit one, or delete the row if it is none"
+            return [(row, column.name, reason) for row in gone]
+    return []
+
+
+def _repeated_ids(opened: Source, columns: list[Column]) -> list[Problem]:
+    """Return rows that repeat an id where nearly all have one of their own, in a column named so.
+
+    Where another column of text tells rows apart, it may be the ids: then nothing is returned.
+    """
+    if any(c.is_text and c.distinct == c.rows and not is_number(c) for c in columns):
+        return []
+    for column in (column for column in columns if unlikely_id(column.name) < 2):
+        again = repeats(column)
+        few = 0 < len(again) <= max(FEW_MISFITS, SHARE * column.rows)
+        if few and column.distinct >= TIMES * len(again):
+            return [(row, column.name, repeated_id(opened, column, row)) for row in again]
+    return []
+
+
+def is_number(column: Column) -> bool:
+    """Say whether all values of a column of text look like numbers that have no leading zeros."""
+    texts = column.texts
+    return all(
+        pc.all(pc.match_substring_regex(part, r"^([1-9][\d.,]*|0)$")).as_py()
+        for part in (texts[:100], texts)
+    )
+
+
+def repeats(column: Column) -> list[int]:
+    """Return the rows whose value stands in an earlier row."""
+    there = np.flatnonzero(column.codes >= 0)
+    _, firsts = np.unique(column.codes[there], return_index=True)
+    again = np.ones(len(there), dtype=np.bool_)
+    again[firsts] = False
+    rows: list[int] = there[again].tolist()
+    return rows
+
+
+def repeated_id(opened: Source, column: Column, row: int) -> str:
+    """Return what is wrong with a row that repeats an id."""
+    first = int(np.flatnonzero(column.codes == column.codes[row])[0])
+    [line] = opened.lines(np.array([first + 1])).tolist()
+    again = f"repeats the id {cell(column, row)!r} of {opened.place} {line:,}"
+    return f"{again}; keep one row of each unit"
+
+
+# ----------------------------------------------------------------------
+# Why no column of a file tells its units apart: what is wrong with those whose names say id.
+
+
+#: Columns that are spoken of.
+FEW_IDS = 3
+#: What is said of a first column without a name.
+NAMELESS = "the first column has no name, as a frame's index; to use it as the id, name it"
+REASON = (
+    "no column of text or whole numbers has a different value in every row, nor has an id together "
+    "with another column. Add one to tell units apart"
+)
+
+
+def no_ids(opened: Source, columns: list[Column]) -> list[Problem]:
+    """Return what is wrong with a file in which nothing tells units apart."""
+    found: list[Problem] = [(0, "", REASON)]
+    if opened.has_index:
+        found.append((0, "", NAMELESS))
+    for column in [each for each in columns if unlikely_id(each.name) < 2][:FEW_IDS]:
+        found.extend(_faults(opened, column))
+    return found
+
+
+def _faults(opened: Source, column: Column) -> list[Problem]:
+    """Return the first missing and the first repeated value of a column, and how many there are."""
+    faults = []
+    gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)
+    if gone:
+        faults.append((gone[0], f"the id is missing, here first of {len(gone):,} rows"))
+    if again:
+        reason = repeated_id(opened, column, again[0])
+        faults.append((again[0], f"{reason} (the first of {len(again):,} repeated)"))
+    rows = np.array([row + 1 for row, _ in faults], dtype=np.int64)
+    lines = opened.lines(rows).tolist()
+    return [(line, column.name, why) for line, (_, why) in zip(lines, faults, strict=True)]

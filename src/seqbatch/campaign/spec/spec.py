@@ -1,0 +1,294 @@
+"""A campaign's spec: everything that is declared before the first unit is assigned."""
+
+import math
+from collections.abc import Iterable
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from seqbatch.campaign.spec.checks import check_constraints, check_elsewhere, check_exact
+from seqbatch.campaign.spec.eligibility import Column, Kind, Rule, parsed
+from seqbatch.campaign.spec.features import Features, Hashed
+from seqbatch.campaign.spec.parts import (
+    AnyCapacity,
+    Budget,
+    Metric,
+    Name,
+    Number,
+    Part,
+    Reward,
+    Share,
+    Whole,
+    distinct,
+)
+from seqbatch.campaign.spec.size_limits import (
+    MOST_ACTIONS,
+    MOST_METRICS,
+    MOST_STRATA,
+    MOST_UNIT_COLUMNS,
+    MOST_UNITS,
+    MOST_WAVES,
+)
+
+#: What columns of answers and exports are called.
+RESERVED = (
+    "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
+    "reason", "reward", "observed",
+)  # fmt: skip
+#: Settings that were called otherwise once, and what they are called now.
+RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
+
+
+class Action(Part):
+    """One thing that can be done to a unit, with its own features where the model is shared.
+
+    What it costs is taken off the reward that is learned from (added, where less is better).
+    """
+
+    name: Name
+    features: dict[Name, Number] = Field(default={})
+    cost: Number = 0.0
+
+
+class Grid(Part):
+    """When waves end: given sizes, a plan, or whenever they are closed."""
+
+    sizes: tuple[Annotated[Whole, Field(ge=1, le=MOST_UNITS)], ...] | None = Field(
+        default=None, max_length=MOST_WAVES
+    )
+    calendar: bool = False
+    waves: Whole | None = Field(default=None, ge=1, le=MOST_WAVES)
+    units: Whole | None = Field(default=None, ge=1, le=MOST_UNITS)
+    plan: dict[str, Any] | None = None
+    adaptive: bool = False
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Grid":
+        if (self.sizes is not None) + self.calendar + (self.plan is not None) != 1:
+            raise ValueError("exactly one of sizes, calendar = true and plan is needed")
+        if self.sizes == ():
+            raise ValueError("sizes must name at least one wave")
+        if self.sizes is not None and sum(self.sizes) > MOST_UNITS:
+            raise ValueError(
+                f"sizes must sum to at most {MOST_UNITS:,} units; received {sum(self.sizes):,}"
+            )
+        if self.calendar and (self.waves is None or self.units is None):
+            raise ValueError(
+                "calendar waves need waves (how many there may be) and units (how many units are "
+                "expected in all; policies use it, the waves may be of any size)"
+            )
+        if not self.calendar and (self.waves is not None or self.units is not None):
+            raise ValueError("waves and units go with calendar = true alone")
+        if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
+            raise ValueError(
+                "adaptive = true proposes new sizes, and where the calendar decides there are none "
+                "to propose: leave it out, or declare sizes or a plan without waves"
+            )
+        return self
+
+
+class Stopping(Part):
+    """When to stop early, declared before the first unit: for success, and for futility.
+
+    `alpha` is the two-sided error of all looks together.
+    """
+
+    rule: Literal["obrien-fleming", "pocock", "none"] = "none"
+    alpha: Number = Field(default=0.05, gt=0, le=0.5)
+    futility: bool = False
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> "Stopping":
+        if self.futility and self.rule == "none":
+            raise ValueError('futility needs a rule: "obrien-fleming" or "pocock"')
+        return self
+
+
+class Reported(Part):
+    """What findings and reports tell apart: columns whose values are segments."""
+
+    segments: tuple[Name, ...] = Field(default=(), max_length=MOST_METRICS)
+
+
+class PolicyChoice(Part):
+    """A policy by its name, and its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Name
+
+
+class Spec(Part):
+    """Everything that is fixed when a campaign is created."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    seed: Whole = Field(default=0, ge=0, lt=2**63)
+    unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
+        default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS
+    )
+    cluster: Name | None = None
+    actions: tuple[Annotated[Action, BeforeValidator(lambda v: _action(v))], ...] = Field(
+        min_length=2, max_length=MOST_ACTIONS
+    )
+    control: str | None = None
+    start: date | None = None
+    model: Literal["per-action", "shared"] = "per-action"
+    features: Features = Features()
+    reward: Reward
+    metrics: tuple[Metric, ...] = Field(default=(), max_length=MOST_METRICS)
+    outcome: Name | None = None
+    grid: Grid
+    policy: PolicyChoice | None = None
+    stopping: Stopping = Stopping()
+    report: Reported = Reported()
+    randomised: Share = 0.0
+    floor: Number = Field(default=0.0, ge=0)
+    required_outcomes: Share = 0.9
+    on_unseen_category: Literal["error", "other"] = "error"
+    draw: Literal["independent", "balanced"] | None = None
+    draws: Literal["blake2", "md5"] = "blake2"
+    sums: Literal["floating", "exact"] = "floating"
+    rows: Literal["here", "elsewhere"] = "here"
+    strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
+    fallback: str | None = None
+    columns: dict[Name, Kind] = Field(default={})
+    eligible: dict[Name, str] = Field(default={})
+    capacity: dict[Name, AnyCapacity] = Field(default={})
+    budget: Budget | None = None
+    masked: bool = False
+
+    @field_validator("actions")
+    @classmethod
+    def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+        distinct(tuple(action.name for action in actions), "actions")
+        return actions
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Spec":
+        names = [action.name for action in self.actions]
+        if self.control is not None and self.control not in names:
+            raise ValueError(f"control must be one of the actions ({', '.join(names)})")
+        if self.floor * len(names) > 1:
+            raise ValueError(
+                f"floor must be at most 1 / {len(names)} with {len(names)} actions, since every "
+                "action has at least that probability"
+            )
+        kinds = {tuple(action.features) for action in self.actions}
+        if self.model == "shared" and (kinds == {()} or len(kinds) > 1):
+            raise ValueError(
+                'model = "shared" needs the same features, in the same order, for every action'
+            )
+        if self.model == "per-action" and kinds != {()}:
+            raise ValueError('actions have features where model = "shared" alone')
+        if self.start is None and any("days" in r.parts for r in self.features.date.values()):
+            raise ValueError(
+                "start is needed where a date's days are a feature: they are counted from it, as "
+                "in start = 2026-03-01"
+            )
+        if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
+            raise ValueError(
+                "grid.adaptive = true needs one model per action, with an intercept: leave it out, "
+                'or declare model = "per-action" and features.intercept = true'
+            )
+        self._check_columns(names)
+        self._check_segments()
+        check_constraints(self)
+        check_exact(self)
+        check_elsewhere(self)
+        return self
+
+    def _check_segments(self) -> None:
+        """Refuse segments by columns that have no levels."""
+        distinct(self.report.segments, "report.segments")
+        kinds = self.features.categorical.items()
+        levels = [name for name, kind in kinds if not isinstance(kind, Hashed)]
+        known = [*levels, *self.features.boolean]
+        if unknown := [name for name in self.report.segments if name not in known]:
+            raise ValueError(
+                f"report.segments must be categories with levels or booleans among the features "
+                f"({', '.join(known) or 'there are none'}); received {', '.join(unknown)}"
+            )
+
+    def _check_columns(self, actions: list[str]) -> None:
+        """Refuse columns that would be mistaken for one another."""
+        for unit in (*self.unit, self.id_name):
+            if unit in answer_columns(actions):
+                raise ValueError(
+                    f"the unit column cannot be called {unit!r}, as a column of the answers or of "
+                    f"an export is; nor {', '.join(RESERVED)}"
+                )
+            if unit in self.features.columns:
+                raise ValueError(f"the unit column {unit!r} cannot be a feature")
+        if self.cluster in answer_columns(actions) or self.cluster in self.features.columns:
+            raise ValueError(
+                f"the cluster column {self.cluster!r} cannot be a feature, nor be called as a "
+                "column of the answers or of an export is"
+            )
+        metrics = tuple(metric.column for metric in self.metrics)
+        named = () if self.outcome is None else (self.outcome,)
+        own = (*self.unit, *self.reward.columns, *metrics, *named)
+        distinct(own, "the columns of unit, reward, metrics and outcome")
+        for column in (*self.reward.columns, *metrics):
+            if column in self.features.columns or column == self.cluster:
+                raise ValueError(
+                    f"{'metrics' if column in metrics else 'reward.column'} {column!r} is also a "
+                    "column of the units: an outcome cannot be known before its unit is assigned. "
+                    "Leave it out of the features, or rename one"
+                )
+
+    @property
+    def balanced(self) -> bool:
+        """Whether a file's units are drawn together, so that counts are as expected."""
+        return self.draw == "balanced" or self.limited or bool(self.strata)
+
+    def outcomes_needed(self, units: int) -> int:
+        """Return how many outcomes a wave of so many units needs before it can be closed."""
+        # The product of a share and a count may miss the whole number that is meant.
+        return math.ceil(self.required_outcomes * units - 1e-9)
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything limits how often an action is given."""
+        return bool(self.capacity) or self.budget is not None
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """Who may get an action, for those that not everybody may get."""
+        return {name: parsed(text) for name, text in self.eligible.items()}
+
+    @property
+    def beside(self) -> dict[str, Kind]:
+        """Columns that are kept for rules and strata, and are neither features nor ids."""
+        alone = [rule.name for rule in self.rules.values() if isinstance(rule, Column)]
+        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
+        used |= dict.fromkeys(alone, "yes or no")
+        known = {*self.features.columns, self.cluster}
+        return {name: kind for name, kind in (used | self.columns).items() if name not in known}
+
+    @property
+    def id_name(self) -> str:
+        """What ids are called in front of people: the columns that they are made of."""
+        return " and ".join(self.unit)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The columns that are kept of an outcome beside the reward that is made of them."""
+        terms = self.reward.columns if self.reward.sum is not None else ()
+        return (*terms, *(metric.column for metric in self.metrics))
+
+
+def answer_columns(actions: Iterable[str]) -> set[str]:
+    """Return what columns of answers and exports are called, where these are the actions."""
+    return {*RESERVED, *(f"p({name})" for name in actions)}
+
+
+def _unit(value: Any) -> Any:
+    columns = (value,) if isinstance(value, str) else value
+    if isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns):
+        distinct(tuple(columns), "the columns of unit")
+    return columns
+
+
+def _action(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value

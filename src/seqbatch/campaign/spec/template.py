@@ -1,0 +1,331 @@
+"""The text of a first spec, with comments: an example, or one that fits a file."""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import date
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.spec.draft import FEATURES, Draft, Proposal, draft_of
+from seqbatch.campaign.spec.draft import Choices as Choices
+from seqbatch.campaign.spec.formats import THOUSANDS
+from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
+from seqbatch.display import counted
+from seqbatch.output_files import atomically, require_target
+from seqbatch.planning import plan
+
+# ----------------------------------------------------------------------
+# The sizes of the waves in a first spec: equal ones, or those of a plan, with the reason.
+
+
+def equal_sizes(units: int, waves: int) -> tuple[int, ...]:
+    """Return waves of equal size; the last one has what is left.
+
+    >>> equal_sizes(100, 3), equal_sizes(1, 2)
+    ((33, 33, 34), (1, 1))
+    """
+    each = max(units // waves, 1)
+    return (*[each] * (waves - 1), max(units - (waves - 1) * each, 1))
+
+
+def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, ...], str]:
+    """Return the sizes that a plan for a spec recommends, and why.
+
+    Parameters
+    ----------
+    text
+        The spec, with any sizes.
+    units, waves
+        How many of each there are; the plan finds the number of waves where None.
+    """
+    spec = parse_spec(text)
+    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
+    features = encoder.dim - int(spec.features.intercept)
+    made = plan(
+        units=units,
+        actions=len(spec.actions),
+        features=features,
+        batches=waves,
+        randomised=spec.randomised,
+        floor=spec.floor,
+    )
+    size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
+    # What theory calls a batch is a wave here.
+    reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
+    noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
+    assumed = (
+        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or take "
+        f"a factor of {made.request.law.spread:g}, and outcomes "
+        f"vary with standard deviation {noise:g}; the planner takes an effect and a noise of your "
+        "own"
+    )
+    return made.grid.sizes, f"by a plan for {size}. {reason}. {assumed}"
+
+
+# ----------------------------------------------------------------------
+# The file that a spec was proposed for, as the comment at its beginning says.
+
+
+def proposed_for(text: str) -> str:
+    r"""Return the file of units that `init` looked at, "" where the spec names none.
+
+    >>> proposed_for('# A campaign in waves, proposed for "my units.csv" (40\n# rows).\nseed = 1')
+    'my units.csv'
+    >>> proposed_for('name = "spring"  # proposed for "other.csv" (1 rows)')
+    ''
+    """
+    lines = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    heading = " ".join(line.removeprefix("# ") for line in lines)
+    found = re.search(r'proposed for ("(?:[^"\\]|\\.)*") \(', heading)
+    try:
+        return str(json.loads(found[1])) if found else ""
+    except ValueError:
+        # Somebody rewrote the comment.
+        return ""
+
+
+# ----------------------------------------------------------------------
+# A first spec: a commented example, or one that a file of units can use as it is.
+
+
+#: How many waves there are, where nobody says.
+WAVES = 3
+#: What stands above the features of a kind.
+HEADS = {
+    "numeric": (
+        'Numbers. "learn" scales by the first wave and then never again, after clipping at its '
+        'quantiles 0.001 and 0.999; "raw" takes them as they are; {mean = 40, sd = 12} fixes the '
+        'scaling now. missing: "mean", "median" or a number in place of a missing one (where more '
+        "than 5% of the first wave are missing, an indicator is added)."
+    ),
+    "date": (
+        'Dates. "days" are those before `start`, a number like the ones above; parts may also have '
+        '"weekday" and "month", an indicator for each.'
+    ),
+    "boolean": 'Yes or no, in any usual spelling; a missing one is refused, or a "level".',
+    "categorical": (
+        "Categories: an indicator for each level. least: a level of fewer units in the first wave "
+        "goes to `other`, as does what is not listed (other = true). {hash = 16} puts many levels "
+        "into few cells."
+    ),
+}
+EXAMPLE = Draft(
+    "",
+    10_000,
+    ("unit",),
+    (
+        Proposal("age", "numeric", '"learn"'),
+        Proposal("region", "categorical", '["north", "south"]'),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class FirstSpec:
+    """A spec to start from, what became of the columns of its file, and how that was read."""
+
+    text: str
+    draft: Draft
+    sizes: tuple[int, ...]
+    read_as: str = ""
+
+
+def first_spec(
+    units: Any = None,
+    choices: Choices | None = None,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> FirstSpec:
+    """Return a spec that the file of units can use without editing; an example without a file.
+
+    Parameters
+    ----------
+    units
+        A file or table of units.
+    choices
+        What is known of the campaign already.
+    file_format
+        csv, parquet or arrow, where the file's name does not tell.
+    delimiter, encoding
+        How a CSV file is spelled; found in the file where None.
+    """
+    choices = choices or Choices()
+    choices.check()
+    draft, read_as = EXAMPLE, ""
+    if units is not None:
+        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
+        with given as opened:
+            today = choices.today or date.today()
+            draft = draft_of(
+                opened, reward=choices.reward, today=today, unit=choices.unit, kinds=choices.kinds
+            )
+            read_as = opened.read_as
+    total = choices.units_in_all or draft.rows
+    sizes, why = (
+        equal_sizes(total, choices.waves or WAVES),
+        "equal waves; a plan finds better ones",
+    )
+    if choices.sizes is not None:
+        sizes, why = tuple(choices.sizes), "as asked for"
+    elif choices.plan:
+        sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
+    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
+
+
+def starting_spec(
+    units: Any = None,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    **choices: Any,
+) -> str:
+    """Return a spec as text; see :func:`first_spec` and :class:`Choices`."""
+    made = first_spec(
+        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
+    )
+    return made.text
+
+
+def write_spec(
+    path: str | Path,
+    units: Any = None,
+    *,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    force: bool = False,
+    **choices: Any,
+) -> FirstSpec:
+    """Write a spec, .toml, as :func:`first_spec` makes it; over another only by force."""
+    given = [units] if isinstance(units, str | Path) else []
+    require_target(path, force=force, endings=(".toml",), apart_from={"units": given})
+    made = first_spec(
+        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
+    )
+    with atomically(path) as partial:
+        partial.write_text(made.text, encoding="utf-8")
+    return made
+
+
+STOPPING = (
+    "\n# When to stop early; it cannot be declared later.\n# [stopping]\n"
+    '# rule = "obrien-fleming"  # or "pocock"; each close says what it says\n'
+    "# futility = true  # stop, too, where success has become unlikely\n"
+)
+CONSTRAINTS = (
+    "\n# Who may get an action, how many units may, and what all may cost.\n# [eligible]\n"
+    '# "an action" = "a column of yes and no"  # or a rule: "age >= 18 and not member"\n'
+    "# [capacity]\n"
+    '# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
+    "# [budget]\n"
+    '# total = 10000  # needs costs: actions = ["none", {name = "call", cost = 4.5}]\n'
+)
+
+
+def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> str:
+    parts = [
+        _heading(draft),
+        _who(choices, draft),
+        _what(choices),
+        _how(choices),
+        _reward(choices, draft),
+        f"\n[features]\n{setting('intercept', 'true')}",
+        '# interactions = [["one feature", "another"]]  # their products, too\n',
+        *(_features(draft, kind) for kind in FEATURES),
+        _left_out(draft),
+        f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
+        "# or calendar = true with waves = 3, units = 10000: a wave ends when it is closed\n",
+        CONSTRAINTS,
+        STOPPING,
+        '\n# Left out, the recommended policy is used.\n# [policy]\n# kind = "ThompsonSampling"\n',
+    ]
+    return "".join(parts)
+
+
+def _heading(draft: Draft) -> str:
+    origin = f", proposed for {quoted(draft.origin)} ({draft.rows:,} rows)" if draft.origin else ""
+    return comment(
+        f"A campaign in waves{origin}. Everything can be changed until the campaign is created; "
+        "lines that start with # are comments."
+    )
+
+
+def _who(choices: Choices, draft: Draft) -> str:
+    made = setting("name", quoted(choices.name))
+    made += setting(
+        "seed", str(choices.seed), "where random draws start; who knows it can foresee them"
+    )
+    if len(draft.unit) == 1:
+        why = "the column that tells units apart; ids are text, zeros are kept"
+        made += setting("unit", quoted(draft.unit[0]), why)
+    else:
+        why = "no column alone has a different value in every row; these two together have"
+        made += setting("unit", value(list(draft.unit)), why)
+        why = "rows that share it are one cluster for inference"
+        made += setting("cluster", quoted(draft.unit[0]), why)
+    if draft.has_dates:
+        why = "days of date features are counted before this: the day of the first wave"
+        made += setting("start", (choices.today or date.today()).isoformat(), why)
+    return made
+
+
+def _what(choices: Choices) -> str:
+    first = "" if choices.control else "; the first of them, since none was named"
+    return (
+        "\n"
+        + setting("actions", value(choices.declared), "what can be done to a unit")
+        + setting("control", quoted(str(choices.controlled)), f"others are compared with it{first}")
+    )
+
+
+def _how(choices: Choices) -> str:
+    share, least = f"{choices.randomised:g}", f"{choices.least:g}"
+    required = f"{choices.required_outcomes:g}"
+    return (
+        "\n"
+        + setting("randomised", share, "this share gets a random action, for honest measurement")
+        + setting("floor", least, "the least probability of each action for everybody else")
+        + setting("required_outcomes", required, "a wave closes when this share of outcomes is in")
+        + setting("on_unseen_category", '"other"', 'or "error": a level never seen is refused')
+    )
+
+
+def _reward(choices: Choices, draft: Draft) -> str:
+    why = "uncomment it where outcomes are spelled with a decimal comma, as units are"
+    spelled = setting("format", quoted(THOUSANDS), why, active=False)
+    least = value(list(choices.range or (0, 1)))
+    other = {"max": "min", "min": "max"}[choices.direction]
+    return (
+        "\n[reward]\n"
+        + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
+        + setting("direction", quoted(choices.direction), f'or "{other}"')
+        + setting("range", least, "values outside are quarantined", active=bool(choices.range))
+        + (spelled if draft.decimal_comma else "")
+    )
+
+
+def _features(draft: Draft, kind: str) -> str:
+    """Return the table of the features of a kind, with the questions, nothing without either."""
+    own = [column for column in draft.columns if kind in (column.became, column.among)]
+    if not own:
+        return ""
+    lines = "".join(
+        setting(each.column, each.setting, each.why, active=each.became == kind) for each in own
+    )
+    return f"\n{comment(HEADS[kind])}[features.{kind}]\n{lines}"
+
+
+def _left_out(draft: Draft) -> str:
+    lines = [
+        comment(f"  {quoted(each.column)}: {each.why}")
+        for each in draft.columns
+        if each.became == "left out"
+    ]
+    return "\n# Left out:\n" + "".join(lines) if lines else ""

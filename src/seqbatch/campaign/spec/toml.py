@@ -1,0 +1,524 @@
+"""Specs as TOML: read with errors that quote the offending line, and written."""
+
+import json
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from seqbatch.campaign.spec.parts import Part
+from seqbatch.campaign.spec.size_limits import DEEPEST, LONGEST_SPEC
+from seqbatch.campaign.spec.spec import RENAMED, Spec
+from seqbatch.display import visible
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
+
+# ----------------------------------------------------------------------
+# What to do about a text that is not TOML, beside what its parser says.
+
+
+#: Quotes that word processors set.
+CURLY = "“”„‟‘’‚‛«»"
+#: How names of files end that are tables.
+TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather", ".xlsx", ".xls", ".ods")
+
+
+def remedy(line: str, said: str) -> str:
+    """Return what to do about a line, "" where that is not known.
+
+    Parameters
+    ----------
+    line
+        The line at which the parser stopped.
+    said
+        The parser's words.
+
+    Examples
+    --------
+    >>> remedy("name = spring", "Invalid value")
+    'Put text in straight quotes: name = "spring".'
+    >>> remedy("floor = 0,01", "Expected newline")
+    'Write 0.01 with a point.'
+    """
+    setting, _, given = (part.strip() for part in line.partition("="))
+    if any(quote in line for quote in CURLY):
+        return 'Put text in straight quotes (").'
+    if re.search("overwrite|twice|mutate|already", said, re.IGNORECASE):
+        name = setting.strip("[] ") or "this"
+        return f"{name} is set twice; leave one of the two out."
+    if decimal := re.match(r"([+-]?\d+),(\d+)\s*(#.*)?$", given):
+        return f"Write {decimal[1]}.{decimal[2]} with a point."
+    if given.lower() in ("true", "false"):
+        return f"Write {given.lower()} in small letters."
+    if re.match(r"[^\W\d][^\"'\[\]{}#=]*$", given):
+        return f'Put text in straight quotes: {setting} = "{given}".'
+    if (given.count('"') % 2 or given.count("'") % 2) and "illegal character" in said.lower():
+        return "Close the quotes on the same line."
+    if not given and (named := re.match(r"([\w-]+)\s*:\s*\S", line)):
+        return f"Write {named[1]} = ... with an equals sign."
+    if "unclosed array" in said.lower():
+        return "Close the list with ]."
+    return ""
+
+
+def is_table(name: str, text: str = "") -> bool:
+    """Say whether a file is one of units or outcomes, by its name or its first line.
+
+    >>> is_table("customers.csv"), is_table("x", "id;age"), is_table("x", "name = 'a,b'")
+    (True, True, False)
+    """
+    if name.lower().endswith(TABLES):
+        return True
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return bool(re.search(r"[,;\t|]", first)) and not re.search(r"[=\[#]", first)
+
+
+# ----------------------------------------------------------------------
+# What is wrong with a setting of a spec, in this project's own words.
+#
+# Pydantic checks the spec; its messages are about Python. Here every kind of error that a spec can
+# raise is said as a rule, what was received, and what to do about it.
+
+
+#: Characters of a value that are shown, and of a whole reason.
+SHOWN_LENGTH, LONGEST = 60, 1_000
+
+#: Each kind of error as the rule that was broken; words in braces come with the error.
+RULES = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "date_from_datetime_inexact": "a date alone, such as 2026-03-01",
+    "date_from_datetime_parsing": "a date, such as 2026-03-01",
+    "date_parsing": "a date, such as 2026-03-01",
+    "date_type": "a date, such as 2026-03-01",
+    "dict_type": "a table, such as {key = value}",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number that is not that long",
+    "int_type": "a whole number",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list in square brackets",
+    "literal_error": "{expected}",
+    "model_attributes_type": "a table, such as {key = value}",
+    "model_type": "a table, such as {key = value}",
+    "string_pattern_mismatch": "letters from a to z, digits, dots, dashes and underscores "
+    "alone, at most 100, and begin with a letter or a digit",
+    "string_too_long": "at most {max_length} characters long",
+    "string_too_short": "at least one character long",
+    "string_type": "text in quotes",
+    "string_unicode": "text that UTF-8 can hold",
+    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+    "tuple_type": "a list in square brackets",
+    "union_tag_invalid": "of one of the forms that the documentation shows",
+    "union_tag_not_found": "of one of the forms that the documentation shows",
+}
+
+
+def reason(found: Mapping[str, Any], known: Iterable[str] = ()) -> str:
+    """Return what one of Pydantic's errors says, in words of our own.
+
+    Parameters
+    ----------
+    found
+        The error.
+    known
+        The names of settings, one of which may have been meant.
+
+    >>> reason({"type": "greater_than", "ctx": {"gt": 0}, "input": -1, "loc": ("sd",)})
+    'must be above 0; received -1'
+    """
+    kind, given = found["type"], found.get("ctx", {})
+    if kind in _OWN:
+        return _OWN[kind](found, known)
+    rule = RULES.get(kind, "of a form that is known here")
+    for name, value in given.items():
+        rule = rule.replace(f"{{{name}}}", _bound(value))
+    return f"must be {rule}; received {received(found.get('input'))}"
+
+
+def _bound(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _missing(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
+    return "is missing; set it"
+
+
+def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
+    name = str(found["loc"][-1])
+    if name in known:
+        return "is not a setting of this table, but of another; move it there"
+    meant = get_close_matches(name, list(known), 1)
+    return f"is not a setting; {f'{meant[0]} may be meant' if meant else 'leave it out'}"
+
+
+def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
+    """Return what a validator of this project said."""
+    return _as_rule(str(found["ctx"]["error"]))
+
+
+def _form(found: Mapping[str, Any], _known: Iterable[str]) -> str:
+    return f"{_as_rule(str(found['msg']))}; received {received(found['input'])}"
+
+
+def _as_rule(said: str) -> str:
+    """Return a message that begins as Pydantic's do as the other rules are said, cut short."""
+    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
+    return said.replace("Input should ", "must ", 1) if said.startswith("Input ") else said
+
+
+def _key(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
+    return "must have names of text"
+
+
+_OWN: dict[str, Callable[[Mapping[str, Any], Iterable[str]], str]] = {
+    "missing": _missing,
+    "extra_forbidden": _unknown,
+    "value_error": _ours,
+    "form": _form,
+    "invalid_key": _key,
+}
+#: The kinds of errors that have words of their own.
+KNOWN = frozenset([*RULES, *_OWN])
+
+
+def received(value: Any) -> str:
+    """Return a value as a TOML file has it, cut short.
+
+    >>> received(True), received("a"), received([1, "b"]), received({"sd": 0})
+    ('true', '"a"', '[1, "b"]', '{sd = 0}')
+    """
+    text = _toml(value)
+    return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]} ..."
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value[: SHOWN_LENGTH + 2], ensure_ascii=False)
+    if isinstance(value, Mapping):
+        pairs = [f"{name} = {_toml(each)}" for name, each in list(value.items())[:SHOWN_LENGTH]]
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(each) for each in value[:SHOWN_LENGTH])}]"
+    if isinstance(value, int):
+        # Python refuses to write out integers of thousands of digits.
+        return str(value) if abs(value) < 10**SHOWN_LENGTH else "a number of very many digits"
+    if isinstance(value, float | date | datetime | time) or value is None:
+        return "nothing" if value is None else str(value)
+    return f"a value of type {type(value).__name__}"
+
+
+# ----------------------------------------------------------------------
+# From a TOML file to a checked spec, with messages that quote the offending line.
+
+
+#: Words that Pydantic puts into a place where there are several forms.
+FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
+
+#: Strings of all four kinds, and comments: what may hold dots that part no key.
+STRINGS = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""|\'{3}.*?\'{3}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
+)
+#: Problems that are shown, each with its line.
+SHOWN_PROBLEMS = 20
+
+
+def read_spec(path: str | Path) -> Spec:
+    """Read and check a campaign's spec.
+
+    Raises
+    ------
+    InvalidSpecError
+        Where the file cannot be read or breaks a rule; every problem is named with its line.
+    """
+    return parse_spec(read_text(path), name=str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """Return a spec's text."""
+    try:
+        # One more than there may be tells a file that is too long without reading it all.
+        with Path(path).open(encoding="utf-8-sig") as file:
+            text = file.read(LONGEST_SPEC + 1)
+    except FileNotFoundError:
+        raise InvalidSpecError(
+            f"{path} must be a TOML file; it is not there. seqbatch campaign init writes one."
+        ) from None
+    except UnicodeDecodeError as error:
+        if is_table(str(path)):
+            raise _swapped(path) from None
+        raise InvalidSpecError(
+            f"{path} must be a TOML file in UTF-8; byte {error.start:,} of what was read is not. "
+            "Save it anew as UTF-8."
+        ) from None
+    except OSError as error:
+        raise InvalidSpecError(
+            f"{path} must be a TOML file; reading it failed: {error.strerror}."
+        ) from None
+    if is_table(str(path), text):
+        raise _swapped(path)
+    if len(text) > LONGEST_SPEC:
+        raise InvalidSpecError(
+            f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
+            "many levels can be hashed: {hash = 16}."
+        )
+    return text
+
+
+def _swapped(path: str | Path) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"{path} must be a TOML file; it is a table, not a spec. Are the two files swapped? The "
+        "spec comes first."
+    )
+
+
+def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
+    """Check a spec given as TOML text; see :func:`read_spec`."""
+    _require_shallow(text, name)
+    try:
+        declared = tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep(name) from None
+    except ValueError as error:
+        raise InvalidSpecError(_not_toml(str(error), text, name)) from None
+    return check_spec(declared, text=text, name=name)
+
+
+def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec") -> Spec:
+    """Check a spec given as plain values; see :func:`read_spec`."""
+    if _depth(declared) > DEEPEST:
+        raise _too_deep(name)
+    try:
+        return Spec.model_validate(declared)
+    except ValidationError as error:
+        problems, places = [], []
+        every = error.errors(include_url=False)
+        for found in every[:SHOWN_PROBLEMS]:
+            place = tuple(part for part in found["loc"] if part not in FORMS)
+            said = reason(found, _settings())
+            line = _line_of(text, place)
+            if found["type"] == "value_error":
+                line = _line_of_words(text, place, said) or line
+            label = f"{'.'.join(str(part) for part in place)}: " if place else ""
+            if new := RENAMED.get(str(place[0])) if place else None:
+                said = f"it is called {new} now; rename it"
+            problems.append(f"  {label}{said}{_quoted(text, line)}")
+            places.append((label.removesuffix(": "), said))
+        more = max(len(every) - SHOWN_PROBLEMS, 0)
+        told = list(dict.fromkeys(problems))
+        raise _refusal(name, told, more=more, places=places) from None
+
+
+def _not_toml(said: str, text: str, name: str) -> str:
+    """Return where a text stops being TOML, and why."""
+    found = re.search(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said)
+    if found is None:
+        return f"{name} must be valid TOML; a number in it has too many digits."
+    why, line, column = found.groups()
+    where = f" at line {line}, column {column}" if line else " at its end"
+    quoted = _quoted(text, int(line)) if line else ""
+    said = f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"
+    advice = remedy(text.splitlines()[int(line) - 1][:200], why) if quoted else ""
+    return f"{said}\n    {advice}" if advice else said
+
+
+def _settings() -> list[str]:
+    """Return the names of all settings there are."""
+    return [name for part in Part.__subclasses__() for name in part.model_fields]
+
+
+def _require_shallow(text: str, name: str) -> None:
+    """Refuse keys of very many parts: reading one takes memory by the square of their number."""
+    bare = STRINGS.sub("_", text)
+    if any(part.count(".") > DEEPEST for part in re.split(r"[^\w\t .-]", bare)):
+        raise _too_deep(name)
+
+
+def _depth(value: Any) -> int:
+    """Return how many tables and lists are within one another, without recursion of its own."""
+    depth, level = 0, [value]
+    while level := [v for v in level if isinstance(v, Mapping | list | tuple)]:
+        depth += 1
+        level = [
+            v for part in level for v in (part.values() if isinstance(part, Mapping) else part)
+        ]
+        if depth > DEEPEST:
+            break
+    return depth
+
+
+def _too_deep(name: str) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"{name} must have at most {DEEPEST} tables or lists within one another; it has more. "
+        "No setting of a spec is that deep."
+    )
+
+
+def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> InvalidSpecError:
+    """Return an error about a part, such as the policy, with the line it is about if there is one.
+
+    The place is the first word of the message, and within it any setting that is named in quotes.
+    """
+    message = f"{part}.{error}" if isinstance(error, InvalidArgumentError) else str(error)
+    place = tuple(message.partition(" ")[0].rstrip(":").split("."))
+    line = _line_of(text, place)
+    for word in re.findall(r"'(\w+)'", message):
+        line = max(line, _line_of(text, (*place, word)))
+    return _refusal(name, [f"  {message}{_quoted(text, line)}"])
+
+
+def _refusal(
+    name: str, problems: list[str], *, more: int = 0, places: Sequence[tuple[str, str]] = ()
+) -> InvalidSpecError:
+    total = len(problems) + more
+    count = f"{total:,} problem{'s' if total > 1 else ''}"
+    lines = "\n".join(problems + ([f"  ... and {more:,} more"] if more else []))
+    return InvalidSpecError(f"{name}: {count}; nothing was created.\n{lines}", places=places)
+
+
+def _quoted(text: str, line: int) -> str:
+    lines = text.splitlines()
+    if not 0 < line <= len(lines):
+        return ""
+    quoted = lines[line - 1].strip()
+    return f"\n    line {line}: {quoted[:200]}{' ...' if len(quoted) > 200 else ''}"
+
+
+def _line_of(text: str, place: tuple[Any, ...]) -> int:
+    """Return the number of the line that sets the deepest part of a place, 0 where none does."""
+    best, depth = 0, 0
+    wanted = tuple(str(part) for part in place)
+    for number, key in _keys(text):
+        common = len(key) if key == wanted[: len(key)] else 0
+        if common > depth:
+            best, depth = number, common
+    return best
+
+
+def _line_of_words(text: str, place: tuple[Any, ...], said: str) -> int:
+    """Return the line of the first setting within a place that a message names, 0 where none is."""
+    lines = {key: number for number, key in _keys(text)}
+    within = tuple(str(part) for part in place)
+    for word in re.findall(r"[\w.-]+", said):
+        if line := lines.get((*within, *word.split("."))):
+            return line
+    return 0
+
+
+@lru_cache(maxsize=1)
+def _keys(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the lines that set something or begin a table, each with its full key."""
+    table: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line):
+            table = _parts(header[1])
+            if line.lstrip().startswith("[["):
+                counts[header[1]] = counts.get(header[1], -1) + 1
+                table = (*table, str(counts[header[1]]))
+            found.append((number, table))
+        elif setting := re.match(
+            r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*[\w-]+)*)\s*=", line
+        ):
+            found.append((number, (*table, *_parts(setting[1]))))
+    return found
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(
+        part.strip().strip("\"'") for part in re.findall(r"[\w-]+|\"[^\"]*\"|'[^']*'", dotted)
+    )
+
+
+# ----------------------------------------------------------------------
+# Values and comments as TOML.
+
+
+#: Characters of a line.
+WIDTH = 100
+
+
+def quoted(text: str) -> str:
+    r"""Return a text as a TOML string in which nothing hides.
+
+    >>> print(quoted('say "hi"'), quoted("a\x7fb\n"))
+    "say \"hi\"" "a\u007fb\n"
+    """
+    made = json.dumps(text, ensure_ascii=False)
+    if made.isprintable():
+        return made
+    return "".join(each if each.isprintable() else _escape(each) for each in made)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def key(name: str) -> str:
+    """Return a name as a key, in quotes only where it needs them.
+
+    >>> key("age"), key("net spend")
+    ('age', '"net spend"')
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
+
+
+def value(given: Any) -> str:
+    """Return a value of a setting.
+
+    >>> value({"levels": ["a", "b"], "other": True, "least": 20})
+    '{levels = ["a", "b"], other = true, least = 20}'
+    """
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, str):
+        return quoted(given)
+    if isinstance(given, Mapping):
+        return f"{{{', '.join(f'{key(name)} = {value(own)}' for name, own in given.items())}}}"
+    if isinstance(given, Sequence):
+        return f"[{', '.join(value(each) for each in given)}]"
+    return str(given)
+
+
+def setting(name: str, given: str, why: str = "", *, active: bool = True) -> str:
+    """Return a line that sets something, with the reason behind it, or before it where it is long.
+
+    Parameters
+    ----------
+    name, given
+        What is set, and its value as TOML.
+    why
+        The reason.
+    active
+        Whether it counts; a line that does not is a comment.
+    """
+    line = f"{'' if active else '# '}{key(name)} = {given}"
+    if not why:
+        return f"{line}\n"
+    together = f"{line}  # {visible(why)}"
+    return f"{together}\n" if len(together) <= WIDTH else f"{comment(why)}{line}\n"
+
+
+def comment(text: str) -> str:
+    """Return a text as lines of comment."""
+    lines = textwrap.wrap(visible(text), WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"# {line}\n" for line in lines)

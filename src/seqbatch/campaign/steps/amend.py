@@ -1,0 +1,480 @@
+"""Amend a campaign: sizes, actions, formats, outcomes; unmask, continue, abort or delete it."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from seqbatch.campaign.decide.learning import relearned
+from seqbatch.campaign.decide.limits import require_possible
+from seqbatch.campaign.decide.replanning import adopted_text, why_none
+from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation, amended, relearns
+from seqbatch.campaign.record.store import Change, Event, StateRecord, Store, Tombstone
+from seqbatch.campaign.spec.formats import NumberFormat
+from seqbatch.campaign.spec.masking import Key
+from seqbatch.campaign.spec.parts import Measured, check_absent, waiting
+from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.campaign.spec.toml import reason
+from seqbatch.campaign.steps.create import keeps_control, require_room
+from seqbatch.core import arguments
+from seqbatch.display import counted
+from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.planning.replanning import Proposal
+
+# ----------------------------------------------------------------------
+# Amend how the numbers of outcome files are spelled, also within a wave.
+
+
+def respelled(spec: Spec, *, reward: str | None, metrics: Mapping[str, str]) -> dict[str, Any]:
+    """Return what an event keeps of new formats: each from what to what; nothing without any.
+
+    Values are kept as they were read: a format holds for the files that are recorded later.
+    """
+    made: dict[str, Any] = {}
+    if reward is not None:
+        made["reward_format"] = _change("reward_format", spec.reward.format, reward)
+    known = {metric.column: metric.format for metric in spec.metrics}
+    for column, example in metrics.items():
+        if column not in known:
+            rule = f"for one of the metrics {', '.join(known)}" if known else "left out: no metrics"
+            raise InvalidArgumentError("metric_formats", rule, repr(column))
+        change = _change("metric_formats", known[column], example)
+        made.setdefault("metric_formats", {})[column] = change
+    return made
+
+
+def _change(name: str, before: str | None, example: str) -> dict[str, str | None]:
+    try:
+        NumberFormat.of(example)
+    except ValueError as error:
+        raise InvalidArgumentError(name, "as in a spec", repr(example), f"{error}.") from None
+    if example == before:
+        raise InvalidArgumentError(name, "another than now", repr(example))
+    return {"from": before, "to": example}
+
+
+# ----------------------------------------------------------------------
+# Amend a campaign: its size, its remaining waves, its actions, its outcomes; or end it.
+
+
+class Amending:
+    """One call of amend, or of abort, within its transaction."""
+
+    def __init__(self, change: Change, logbook: Logbook) -> None:
+        self._change = change
+        self._logbook = logbook
+        self.now = current(change)
+
+    def run(
+        self,
+        *,
+        why: str,
+        sizes: list[int] | None,
+        units: int | None,
+        add: list[Action],
+        retire: list[str],
+        floor: float | None,
+        force: bool,
+        absent: dict[str, Any] | None = None,
+        reward_format: str | None = None,
+        metric_formats: Mapping[str, str] | None = None,
+    ) -> Event:
+        """Amend what is asked for, and learn the closed waves again under the new terms."""
+        now = self.now
+        now.require_rows()
+        payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
+        if absent is not None:
+            payload["absent"] = self._absent(absent)
+        if sizes is not None or units is not None:
+            payload["sizes"] = self._sizes(sizes, units)
+        if add:
+            payload["add"] = [action.model_dump(mode="json") for action in add]
+        if retire:
+            payload["retire"] = retire
+        if floor is not None:
+            payload["floor"] = floor
+        if not payload:
+            raise InvalidArgumentError("amendment", "a change of some kind", "none")
+        if not relearns(payload):
+            if absent is not None:
+                now.require_open()
+            told = changes(now, amended(now, payload))
+            if not told:
+                raise InvalidArgumentError(
+                    "amendment", "a change of some kind", "what is so already"
+                )
+            return self._write("amend", why, {**payload, "changes": told, "wave": now.wave}, [])
+        self._require_boundary()
+        self._check_actions(add, retire)
+        after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        if not payload["changes"]:
+            raise InvalidArgumentError("amendment", "a change of some kind", "what is so already")
+        self._check_after(after, bool(add))
+        if not force:
+            self._protect_control(after)
+        return self._learn_again(after, payload, why)
+
+    def adopt(self, *, why: str) -> Proposal:
+        """Adopt the sizes that closing the last wave proposed, or answer again where they were."""
+        now = self.now
+        if now.proposal is None and self._adopted():
+            return Proposal.of(self._change.event(now.closes[-1]).payload["proposal"])
+        if now.proposal is None or not (wanted := Proposal.of(now.proposal)).changes:
+            raise CampaignStateError(
+                f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}"
+            )
+        payload = {
+            "sizes": [*now.sizes[: now.wave - 1], *wanted.sizes],
+            "explored": wanted.explored,
+            "adopted": now.closes[-1],
+        }
+        after = amended(now, payload)
+        payload["changes"] = changes(now, after)
+        self._learn_again(after, payload, why or adopted_text(wanted))
+        return wanted
+
+    def _adopted(self) -> bool:
+        """Say whether the sizes to come are those that closing the last wave proposed.
+
+        A call that is repeated after its answer was lost gets that answer, and amends nothing.
+        """
+        now, found = self.now, False
+        for sequence in range(now.closes[-1] + 1 if now.closes else 1, now.sequence + 1):
+            event = self._change.event(sequence)
+            # Sizes are amended between waves alone, be it by a proposal or by a person.
+            if event.kind == "assign":
+                break
+            if "sizes" in event.payload:
+                found = "adopted" in event.payload
+        return found
+
+    def _learn_again(self, after: Situation, payload: dict[str, Any], why: str) -> Event:
+        """Write an amendment with what the closed waves teach under the new terms."""
+        now = self.now
+        # Another number of actions is another problem: sums of the old one do not fit into it.
+        known = Ledger.of(self._change.outcome_chunks()).known()
+        state = relearned(after, self._change, known, waves=now.wave - 1)
+        saved = StateRecord(
+            event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
+        )
+        saved = sealed(self._change.name, saved)
+        self._change.add_state(saved)
+        return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
+
+    def _absent(self, to: dict[str, Any]) -> dict[str, Any]:
+        """Return what absent units count as from now on, and what they counted as before."""
+        now = self.now
+        try:
+            check_absent(to["absent"], now.spec.reward.range)
+            if to["after"] is not None:
+                waiting(to["after"])
+        except ValueError as error:
+            raise InvalidArgumentError(
+                "absent", "as in a spec", to["absent"], f"{error}."
+            ) from None
+        before = {"absent": now.absent, "after": now.wait}
+        if to == before:
+            raise InvalidArgumentError("absent", "another than now", to["absent"])
+        return {"from": before, "to": to}
+
+    def abort(self, *, why: str) -> Event:
+        """End the campaign; outcomes may still be recorded."""
+        if self.now.aborted:
+            raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
+        if self.now.finished:
+            raise CampaignStateError(
+                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
+                "are closed, and there is nothing to end early."
+            )
+        return self._write("abort", why, {"wave": self.now.wave}, [])
+
+    def go_on(self, *, why: str) -> Event:
+        """Go on although the declared rule says to stop."""
+        if not self.now.stop:
+            raise CampaignStateError(
+                f"campaign {self.now.name}: no declared rule says to stop; there is nothing to go "
+                "on against."
+            )
+        payload = {"wave": self.now.wave - 1, "against": self.now.stop}
+        return self._write("continue", why, payload, [])
+
+    def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:
+        return self._logbook.write(
+            self._change,
+            self.now,
+            kind=kind,
+            why=why,
+            payload=payload,
+            rows=rows,
+        )
+
+    def _require_boundary(self) -> None:
+        now = self.now
+        if now.aborted:
+            raise CampaignStateError(f"campaign {now.name} was aborted; it cannot be amended.")
+        if not now.finished and now.units[now.wave - 1]:
+            raise CampaignStateError(
+                f"wave {now.wave} of campaign {now.name} has {now.units[now.wave - 1]:,} units "
+                "already; amendments are made between waves. Close it first."
+            )
+
+    def _sizes(self, sizes: list[int] | None, units: int | None) -> list[int]:
+        """Return the sizes of all waves, the closed ones as they were planned."""
+        now = self.now
+        past, ahead = list(now.sizes[: now.wave - 1]), list(now.sizes[now.wave - 1 :])
+        assigned = sum(now.units[: now.wave - 1])
+        if sizes is not None and not len(sizes):
+            raise InvalidArgumentError(
+                "sizes", "the size of at least one wave to come", "none",
+                "To end the campaign early, abort it; outcomes may still be recorded.",
+            )  # fmt: skip
+        if sizes is not None:
+            ahead = [arguments.integer("sizes", size) for size in sizes]
+        if units is not None:
+            left = arguments.integer("units", units) - assigned
+            if not ahead or left < len(ahead):
+                raise InvalidArgumentError(
+                    "units", f"at least {assigned + max(len(ahead), 1):,} with "
+                    f"{counted(len(ahead), 'wave')} to come", units,
+                )  # fmt: skip
+            total, ends = sum(ahead), [0]
+            for place, size in enumerate(ahead, start=1):
+                share = sum(ahead[: place - 1]) + size
+                # Every wave still to come needs a unit at least.
+                latest = left - (len(ahead) - place)
+                ends.append(min(max(round(left * share / total), ends[-1] + 1), latest))
+            ahead = [high - low for low, high in pairwise(ends)]
+        return past + ahead
+
+    def _check_actions(self, add: list[Action], retire: list[str]) -> None:
+        now = self.now
+        names = [action.name for action in now.actions]
+        for action in add:
+            if action.name in names:
+                raise InvalidArgumentError(
+                    "add", f"a name not among {', '.join(names)}", action.name
+                )
+            if (taken := f"p({action.name})") in (*now.spec.unit, now.spec.cluster):
+                what = "unit" if taken in now.spec.unit else "cluster"
+                rule = f"such that p({action.name}) is not the {what} column {taken!r}"
+                raise InvalidArgumentError("add", rule, repr(action.name))
+            names.append(action.name)
+            if tuple(action.features) != tuple(now.actions[0].features):
+                wanted = ", ".join(now.actions[0].features) or "none"
+                raise InvalidArgumentError(
+                    f"add {action.name}", f"an action with the features: {wanted}",
+                    ", ".join(action.features) or "none",
+                )  # fmt: skip
+        given = [names[number] for number in now.active]
+        for name in retire:
+            if now.fixed is not None and name == names[now.fixed]:
+                raise InvalidArgumentError(
+                    "retire", "another action than the one that the policy gives to everybody",
+                    repr(name),
+                )  # fmt: skip
+            if name not in given:
+                raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
+
+    def _protect_control(self, after: Situation) -> None:
+        """Refuse to give up the action that the others are compared with."""
+        control = self.now.spec.control
+        names = [action.name for action in after.actions]
+        if control is not None and names.index(control) in after.retired - self.now.retired:
+            raise InvalidArgumentError(
+                "retire", "another action than the control", repr(control),
+                "No unit of the waves to come would get it, and none of those waves could be "
+                "compared with it. Where that is meant, add force=True.",
+            )  # fmt: skip
+        if keeps_control(self.now) and not keeps_control(after):
+            raise InvalidArgumentError(
+                "floor", f"above 0 where nothing else gives units the control {control!r}",
+                after.floor, "Where that is meant, add force=True.",
+            )  # fmt: skip
+
+    def _check_after(self, after: Situation, added: bool) -> None:
+        count = len(after.active)
+        for name, received, most in (
+            ("sizes", len(after.sizes), MOST_WAVES),
+            ("units", sum(after.sizes), MOST_UNITS),
+            ("add", len(after.actions), MOST_ACTIONS),
+        ):
+            if received > most:
+                rule = f"such that there are at most {most:,} of them"
+                raise InvalidArgumentError(name, rule, f"{received:,}")
+        if count < 2:
+            raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
+        require_room(after)
+        require_possible(after)
+        if not 0 <= after.floor * count <= 1:
+            raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
+        # A policy without exploration would never try an action of which it knows nothing.
+        if added and after.wave > 1 and not (after.floor or after.spec.randomised):
+            raise InvalidArgumentError(
+                "floor", "above 0 to add an action where no units are randomised", after.floor,
+                "Nothing else makes sure that the new action is tried.",
+            )  # fmt: skip
+
+
+def amend(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    *,
+    why: str,
+    sizes: list[int] | None,
+    units: int | None,
+    add: Sequence[str | Mapping[str, Any]],
+    retire: list[str],
+    floor: float | None,
+    force: bool,
+    absent: float | None = None,
+    after: str | None = None,
+    reward_format: str | None = None,
+    metric_formats: Mapping[str, str] | None = None,
+) -> Event:
+    """Amend a campaign in one transaction."""
+    require_reason(why)
+    if absent is None and after is not None:
+        raise InvalidArgumentError("after", "given with absent alone", after)
+    declared = None if absent is None else {"absent": _finite(absent), "after": after}
+    actions = [_action(action) for action in add]
+    with store.change(name) as change:
+        if actions and current(change).masked:
+            raise InvalidArgumentError(
+                "add", "left out while the campaign is masked", ", ".join(a.name for a in actions),
+                "A new action would be known by its name. Unmask the campaign first.",
+            )  # fmt: skip
+        return Amending(change, logbook).run(
+            why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
+            force=force, absent=declared, reward_format=reward_format,
+            metric_formats=metric_formats,
+        )  # fmt: skip
+
+
+def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
+    """Return what an amendment changes, from what to what."""
+    told = [
+        ("sizes", list(before.sizes), list(after.sizes)),
+        ("actions", _given(before), _given(after)),
+        ("floor", before.floor, after.floor),
+        ("share of the next wave at random", before.randomised, after.randomised),
+        ("absent", before.absent, after.absent),
+        ("after", before.wait, after.wait),
+        ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
+        *(
+            (f"format of {old.column}", _spelled(old), _spelled(new))
+            for old, new in zip(before.spec.metrics, after.spec.metrics, strict=True)
+        ),
+    ]
+    return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
+
+
+def _spelled(measured: Measured) -> str:
+    return "plain numbers" if measured.format is None else measured.format
+
+
+def _given(now: Situation) -> list[str]:
+    return [now.actions[number].name for number in now.active]
+
+
+def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """End a campaign early, in one transaction."""
+    require_reason(why)
+    with store.change(name) as change:
+        return Amending(change, logbook).abort(why=why)
+
+
+def go_on(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """Go on against the declared rule, in one transaction."""
+    require_reason(why)
+    with store.change(name) as change:
+        return Amending(change, logbook).go_on(why=why)
+
+
+def _finite(absent: float) -> float:
+    return arguments.number("absent", absent, above=-LARGEST_NUMBER, at_most=LARGEST_NUMBER)
+
+
+def require_reason(why: str) -> None:
+    """Refuse what is done without a reason."""
+    if not why.strip():
+        raise InvalidArgumentError("reason", "given", repr(why))
+
+
+def _action(given: str | Mapping[str, Any]) -> Action:
+    try:
+        return Action.model_validate({"name": given} if isinstance(given, str) else given)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"])
+        rule = "an action with a name and, under a shared model, finite features"
+        raise InvalidArgumentError("add", rule, repr(given), f"{place} {reason(found)}.") from None
+
+
+def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Proposal:
+    """Adopt the proposed sizes, in one transaction; return the proposal."""
+    with store.change(name) as change:
+        return Amending(change, logbook).adopt(why=why)
+
+
+# ----------------------------------------------------------------------
+# Bring a masked campaign's key back: its actions get their names again.
+
+
+def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: str) -> Event:
+    """Unmask a campaign in one transaction; the names are on record from then on."""
+    require_reason(why)
+    found = Key.read(key)
+    with store.change(name) as change:
+        now = current(change)
+        if not now.key:
+            raise CampaignStateError(f"campaign {name} is not masked.")
+        if now.unmasked:
+            raise CampaignStateError(f"campaign {name} was unmasked already.")
+        if found.fingerprint != now.key:
+            raise InvalidArgumentError(
+                "key",
+                f"the one that was made with the campaign (fingerprint {now.key})",
+                f"that of campaign {found.campaign!r} (fingerprint {found.fingerprint})",
+            )
+        return logbook.write(
+            change,
+            now,
+            kind="unmask",
+            why=why,
+            payload={"codes": found.codes, "control": found.control, "salt": found.salt},
+            rows=[],
+        )
+
+
+# ----------------------------------------------------------------------
+# Delete a campaign that has no outcomes yet: a trial run, or one that was declared wrongly.
+
+
+def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) -> Tombstone:
+    """Delete a campaign in one transaction; its tombstone stays, and its name is free again."""
+    require_reason(why)
+    with store.change(name) as change:
+        now = current(change)
+        _, chunks = change.next_chunks()
+        if chunks or (now.closes and now.spec.rows == "elsewhere"):
+            advice = "Abort it, and create" if now.condition == "open" else "Create"
+            raise CampaignStateError(
+                f"campaign {name} has rows of outcomes on record, and what was seen is not deleted "
+                f"afterwards. {advice} another under a new name."
+            )
+        if now.assigned and not force:
+            raise CampaignStateError(
+                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is "
+                "deleted, nothing tells any more who got which action. Where none of it was acted "
+                "on, delete it all the same: force=True.",
+                commands=[("delete", name, "--force", "--reason", why)],
+            )
+        return logbook.bury(change, now, why=why)

@@ -1,0 +1,647 @@
+"""Assign units: draw them if asked, decide for the new ones, answer for all."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial as partial_call
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.decide.decision import Balanced, Together, decide
+from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.files.columns import decoded
+from seqbatch.campaign.files.reading import Source, has_ending, named, source
+from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.files.units import Piece, Units, read_units
+from seqbatch.campaign.files.writing import Writer, require_table
+from seqbatch.campaign.record.codec import frozen_state
+from seqbatch.campaign.record.decisions import (
+    Decided,
+    EarlierDecisions,
+    assignments,
+    joined,
+    no_assignments,
+)
+from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Change, Store, UnitChunk
+from seqbatch.campaign.steps.known_ids import SAMPLE, NewIds
+from seqbatch.core.arrays import AnyArray, Integers, Places
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
+from seqbatch.policies import Policy
+
+# ----------------------------------------------------------------------
+# Decide for the units of one piece of a file, keep that, and make their answers; by any thread.
+
+
+#: The decisions of no units.
+NOBODY = Decided(
+    actions=np.zeros(0, dtype=np.int64),
+    scores=np.zeros(0),
+    probabilities=np.zeros((0, 0)),
+    randomised=np.zeros(0, dtype=np.bool_),
+    groups=np.zeros(0, dtype=np.int64),
+)
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A piece of the file, and what is to be done with its units.
+
+    Parameters
+    ----------
+    units, given
+        The piece.
+    old, earlier
+        Rows that were assigned before, and the waves and decisions of then.
+    fresh, state
+        Rows that are to be decided on, and what the policy knows.
+    chunk, first
+        The numbers of their chunk and of the first of them.
+    """
+
+    units: pa.Array
+    given: pa.Table
+    old: Places
+    earlier: tuple[Integers, Decided] | None
+    fresh: Places
+    state: Any
+    chunk: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of a piece: its rows, the answers, and what is new among them."""
+
+    rows: int
+    table: pa.Table | None
+    chunk: UnitChunk | None
+    decided: Decided
+    clipped: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """What is the same for all pieces of a file.
+
+    Parameters
+    ----------
+    change, now
+        The transaction, and where the campaign stood before it.
+    policy
+        Who decides.
+    together
+        The decisions of units that were decided on together; None where each is by itself.
+    """
+
+    change: Change
+    now: Situation
+    policy: Policy
+    together: Balanced | None
+
+    def answered(self, piece: Claimed) -> Answered:
+        """Decide where nothing was decided yet, keep that, and make the answers; by any thread."""
+        pieces, waves, rows = [NOBODY], [piece.old[:0]], [piece.old[:0]]
+        chunk, clipped = None, dict[str, int]()
+        if piece.earlier is not None:
+            when, decided = piece.earlier
+            pieces, waves, rows = [decided], [when], [piece.old]
+        if len(piece.fresh):
+            chunk, decided, clipped = self._decide(piece)
+            pieces.append(decided)
+            waves.append(np.full(len(piece.fresh), self.now.wave))
+            rows.append(piece.fresh)
+        fits = np.concatenate(rows)
+        if not len(fits):
+            return Answered(len(piece.units), None, None, NOBODY, {})
+        back = np.argsort(fits, kind="stable")
+        answer = joined([each for each in pieces if len(each.actions)]).take(back)
+        units = piece.units if len(fits) == len(piece.units) else piece.units.take(fits[back])
+        names = [action.name for action in self.now.actions]
+        table = assignments(
+            self.now.spec.unit, units, np.concatenate(waves)[back], answer, names,
+            masked=self.now.masked,
+        )  # fmt: skip
+        new = NOBODY if chunk is None else decided
+        return Answered(len(piece.units), table, chunk, new, clipped)
+
+    def _decide(self, piece: Claimed) -> tuple[UnitChunk, Decided, dict[str, int]]:
+        """Decide for the new units of a piece, and keep what is to be kept of them."""
+        units, given, spec = piece.units, piece.given, self.now.spec
+        if len(piece.fresh) < len(units):
+            units, given = units.take(piece.fresh), given.take(piece.fresh)
+        if self.together is None:
+            drawn = draws(spec.seed, spec.name, units, by=spec.draws, lots=False)
+            decided = decide(self.now, self.policy, piece.state, given, drawn)
+        else:
+            start = piece.first - self.now.assigned
+            decided = self.together.decided.take(np.arange(start, start + len(units)))
+        place: dict[str, Any] = {
+            "event": self.now.sequence + 1, "chunk": piece.chunk, "first": piece.first,
+        }  # fmt: skip
+        chunk = UnitChunk(
+            **place,
+            wave=self.now.wave,
+            count=len(units),
+            given=self.change.kept(given, kind="units", **place),
+            decided=self.change.kept(decided.table(), kind="decisions", **place),
+            hash="",
+        )
+        clipped = self.now.encoder(wave=self.now.wave).clipped(given)
+        return sealed(self.change.name, chunk), decided, clipped
+
+
+# ----------------------------------------------------------------------
+# Draw a wave's units from a list of everybody, whatever the order of the list.
+#
+# Every unit without an action has a lot, a keyed hash of its id, and those with the lowest lots
+# are drawn, as many as the wave has room for. The list is read twice: to find the highest lot that
+# is drawn, and to take the units.
+
+
+class Drawing:
+    """One draw within the transaction of its assign.
+
+    Parameters
+    ----------
+    change, now
+        The transaction, and where the campaign stood before it.
+    everybody
+        The checked list.
+    """
+
+    def __init__(self, change: Change, now: Situation, everybody: Units) -> None:
+        self._change = change
+        self._now = now
+        self._everybody = everybody
+        #: Units without an action, and units of earlier waves, which are passed over.
+        self.fresh = self.earlier = 0
+        #: The highest lot that is drawn; None where nobody is.
+        self.limit: int | None = None
+        # Where no wave is open, an empty file of answers would look like a wave.
+        now.require_open()
+        self._room = _room(now)
+        # Units of the open wave get their answers again: who lost the file may make the call again.
+        self._first = sum(now.units[: now.wave - 1])
+        self._find_limit()
+
+    @property
+    def drawn(self) -> int:
+        """How many units are drawn."""
+        return min(self.fresh, self._room)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the units that are drawn, and those that the open wave has already."""
+        left = self.drawn
+        for units, given in self._everybody.pieces():
+            numbers = self._change.numbers(units)
+            fresh = np.flatnonzero(numbers < 0)
+            chosen = fresh[:0]
+            if self.limit is not None:
+                chosen = fresh[self._lots(units, fresh) <= np.uint64(self.limit)]
+            # Two lots are the same once in 2^64 times; the wave's size is exact all the same.
+            chosen = chosen[:left]
+            left -= len(chosen)
+            kept = np.sort(np.concatenate([chosen, np.flatnonzero(numbers >= self._first)]))
+            if len(kept):
+                yield units.take(kept), given.take(kept)
+
+    def _find_limit(self) -> None:
+        lowest = np.zeros(0, dtype=np.uint64)
+        for units, _ in self._everybody.pieces():
+            numbers = self._change.numbers(units)
+            fresh = np.flatnonzero(numbers < 0)
+            self.fresh += len(fresh)
+            self.earlier += int(((numbers >= 0) & (numbers < self._first)).sum())
+            lowest = np.concatenate([lowest, self._lots(units, fresh)])
+            if len(lowest) > self._room:
+                # No more than a wave is ever kept of a list of any length.
+                lowest = np.partition(lowest, max(self._room - 1, 0))[: self._room]
+        if len(lowest):
+            self.limit = int(lowest.max())
+
+    def _lots(self, units: pa.Array, rows: Integers) -> AnyArray:
+        spec, before = self._now.spec, self._now.assigned
+        return lots(spec.seed, self._now.name, units.take(rows), before=before)
+
+
+def _room(now: Situation) -> int:
+    """Return how many units the open wave still takes."""
+    if now.left is None:
+        raise CampaignStateError(
+            f"campaign {now.name} has calendar waves, which have no size: nothing says how many "
+            "units to draw. Hand over the units of this wave, without draw=True."
+        )
+    return now.left
+
+
+# ----------------------------------------------------------------------
+# Assign the units of a checked file: decide for the new ones, answer for all.
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """What a call of assign did.
+
+    Parameters
+    ----------
+    wave
+        The wave that was open; the last one where all are closed.
+    assigned, repeated, left_over
+        Units that got an action now, had one already, and did not fit in the wave or were not
+        drawn.
+    left
+        How many units the wave still takes; None where the calendar decides.
+    actions
+        How many of the units assigned now got each action.
+    randomised
+        How many of them got an action drawn uniformly at random.
+    clipped
+        How many of their values were moved to a bound, by column, where any were.
+    event
+        The number of the event; None where nothing was new.
+    table
+        The answers, where they were not written to a file.
+    warnings
+        What looks odd in the file: ids that differ by no more than case, spaces around them,
+        leading zeros or Unicode form. They are different units all the same.
+    read_as
+        How a CSV file was read, where that is not as most are.
+    drawn_from, earlier
+        Where the wave was drawn: the units that could be, and those of earlier waves that the list
+        held too, which have no answer here. `drawn_from` is None where nothing was drawn.
+    limits
+        The prices of what was short (`prices`, `budget_price`) and their unit (`prices_in`,
+        "score" or "log"); None where nothing limits how often actions are given.
+    """
+
+    wave: int
+    assigned: int
+    repeated: int
+    left_over: int
+    left: int | None
+    actions: dict[str, int]
+    randomised: int
+    clipped: dict[str, int]
+    event: int | None
+    table: pa.Table | None = None
+    warnings: tuple[str, ...] = ()
+    read_as: str = ""
+    drawn_from: int | None = None
+    earlier: int = 0
+    limits: dict[str, Any] | None = None
+
+
+@dataclass
+class Assigning:
+    """One call of assign within its transaction.
+
+    Parameters
+    ----------
+    change
+        The transaction.
+    logbook
+        Who signs.
+    partial
+        Whether to take the first units that fit where there is no room for all.
+    draw
+        Whether to draw the wave's units from a list of everybody.
+    file
+        The units' file as it was named, "" where they came in another way.
+    """
+
+    change: Change
+    logbook: Logbook
+    partial: bool
+    draw: bool = False
+    file: str = ""
+    now: Situation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = current(self.change)
+        self._policy = self.now.made_policy()
+        self._state: Any = None
+        self._stored = EarlierDecisions(self.change, self.now)
+        self._chunk, _ = self.change.next_chunks()
+        self._number = self.now.assigned
+        self._hashes: list[str] = []
+        self._without: list[Integers] = []
+        self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
+        self._clipped: Counter[str] = Counter()
+        self._fresh = self._new = self._repeated = self._over = self._randomised = 0
+        self._drawing: Drawing | None = None
+        self._new_ids = NewIds()
+        # The decisions of units that are decided on together, taken as they are kept.
+        self._together: Balanced | None = None
+
+    def run(
+        self,
+        source: Source,
+        checked: Units,
+        out: Writer | None,
+        rest: Writer | None,
+        report: Callable[[int], None],
+    ) -> Assigned:
+        """Decide for every unit that was checked, and write the answers."""
+        checked.require_fit(self.now.encoder(wave=self.now.wave))
+        if self.draw:
+            self._drawing = Drawing(self.change, self.now, checked)
+        if self.now.spec.balanced and self.now.condition == "open":
+            self._decide_together(self._drawing or checked)
+        names = [action.name for action in self.now.actions]
+        # Columns come first: where nobody gets an answer, they are the file.
+        masked = self.now.masked
+        tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
+        if out is not None:
+            out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
+        deciding = Deciding(self.change, self.now, self._policy, self._together)
+        claimed = self._claimed((self._drawing or checked).pieces())
+        with closing(over(deciding.answered, claimed)) as pieces:
+            for answered in pieces:
+                start += answered.rows
+                report(start)
+                self._keep(answered)
+                if answered.table is None:
+                    continue
+                if out is None:
+                    tables.append(answered.table)
+                else:
+                    out.write(answered.table)
+        self._refuse_overflow()
+        if rest is not None and self._over:
+            self._spill(source, rest)
+        # Units decided on are those checked, whatever happens; but who changes a file while it is
+        # read wanted another one assigned.
+        source.require_unchanged()
+        event = self._finish()
+        left, drawing = self.now.left, self._drawing
+        return Assigned(
+            wave=self.now.last_opened,
+            assigned=self._new,
+            repeated=self._repeated,
+            left_over=self._left_over,
+            left=None if left is None else left - self._new,
+            actions=dict(zip(names, self._counts.tolist(), strict=True)),
+            randomised=self._randomised,
+            clipped=dict(self._clipped),
+            event=event,
+            table=pa.concat_tables(tables) if out is None else None,
+            warnings=(
+                *checked.warnings,
+                *self._new_ids.warning(self.change, before=self.now.assigned),
+            ),
+            read_as=source.read_as,
+            drawn_from=None if drawing is None else drawing.fresh,
+            earlier=0 if drawing is None else drawing.earlier,
+            limits=self._limits,
+        )
+
+    @property
+    def _limits(self) -> dict[str, Any] | None:
+        together = self._together
+        return None if together is None or together.prices is None else together.plain(self.now)
+
+    @property
+    def _left_over(self) -> int:
+        if self._drawing is None:
+            return self._over
+        return self._drawing.fresh - self._drawing.drawn
+
+    def _claimed(self, pieces: Iterable[Piece]) -> Iterator[Claimed]:
+        """Yield the pieces of the file, with numbers for the units that are to be decided on."""
+        read = 0
+        for units, given in pieces:
+            numbers, fresh = self._claim(units)
+            old = np.flatnonzero(numbers >= 0) if len(numbers) else fresh[:0]
+            if len(old) + len(fresh) < len(units):
+                without = np.setdiff1d(np.arange(len(units)), np.concatenate([old, fresh]))
+                self._without.append(without + read)
+            read += len(units)
+            if self._over and not self.partial:
+                old, fresh = old[:0], fresh[:0]
+            # The database is asked here, by one thread.
+            earlier = self._stored.decided(numbers[old]) if len(old) else None
+            state = self._known() if len(fresh) else None
+            # Lists come from people; single units come from programs, many in a second.
+            if self.file or self.draw:
+                self._new_ids.add(units.take(fresh[:SAMPLE]))
+            yield Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
+            self._chunk += bool(len(fresh))
+            self._number += len(fresh)
+            self._new += len(fresh)
+
+    def _claim(self, units: pa.Array) -> tuple[Integers, Places]:
+        """Number the new units that fit; return the numbers of all, none if all are new."""
+        left = self.now.left
+        # Without planned sizes a wave has room for everybody.
+        room = len(units) if left is None else max(left - self._new, 0)
+        open_now = self.now.condition == "open"
+        # Mostly all units are new, which trying to number them tells faster than asking.
+        if open_now and len(units) <= room and self.change.claim(units, self._number):
+            self._fresh += len(units)
+            return np.zeros(0, dtype=np.int64), np.arange(len(units))
+        numbers = self.change.numbers(units)
+        fresh = np.flatnonzero(numbers < 0)
+        if len(fresh):
+            self.now.require_open()
+        self._repeated += len(units) - len(fresh)
+        self._fresh += len(fresh)
+        self._over += max(len(fresh) - room, 0)
+        fresh = fresh[:room]
+        if not len(fresh) or (self._over and not self.partial):
+            return numbers, fresh
+        # The campaign is locked: nobody else can have numbered them since they were asked for.
+        if not self.change.claim(units.take(fresh), self._number):
+            raise StoreError(
+                f"campaign {self.now.name}: these unit ids were claimed by another process. "
+                "Nothing was assigned; try again."
+            )
+        return numbers, fresh
+
+    def _known(self) -> Any:
+        """Return what the policy knows; it is read once, and only where somebody is new."""
+        self.now.require_no_stop()
+        if self._state is None:
+            self._state = frozen_state(self.change, self.now)
+        return self._state
+
+    def _decide_together(self, checked: Units | Drawing) -> None:
+        """Decide for all new units of the file that fit, before any of them is kept."""
+        room = self.now.left
+        event = Together(self.now, self._policy)
+        for units, given in checked.pieces():
+            fresh = np.flatnonzero(self.change.numbers(units) < 0)
+            if room is not None:
+                fresh = fresh[: max(room - len(event), 0)]
+            if len(fresh):
+                event.add(units.take(fresh), given.take(fresh), self._known())
+        self._together = event.decided() if len(event) else None
+
+    def _keep(self, answered: Answered) -> None:
+        """Add what was decided, in the order of the file."""
+        if answered.chunk is None:
+            return
+        self.change.add_units(answered.chunk)
+        self._hashes.append(answered.chunk.hash)
+        decided = answered.decided
+        self._counts += np.bincount(decided.actions, minlength=len(self._counts))
+        self._randomised += int(decided.randomised.sum())
+        self._clipped.update(answered.clipped)
+
+    def _spill(self, source: Source, rest: Writer) -> None:
+        """Write the units that did not fit, with all the columns of their file."""
+        without, start = np.concatenate(self._without), 0
+        for batch in source.batches(source.columns(), longest=None):
+            low, high = np.searchsorted(without, [start, start + batch.num_rows])
+            piece = decoded(pa.Table.from_batches([batch]))
+            rest.write(piece.take(without[low:high] - start))
+            start += batch.num_rows
+
+    def _refuse_overflow(self) -> None:
+        if self._over and not self.partial:
+            advice = "The wave is full: record its outcomes and close it, then assign the others."
+            if self.now.left:
+                advice = (
+                    "Hand over fewer; or draw as many as fit from the list (draw=True), which is "
+                    "fair whatever its order; or take the first ones that fit (partial=True)."
+                )
+            raise CampaignStateError(
+                f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
+                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. {advice}"
+            )
+
+    def _finish(self) -> int | None:
+        if not self._new:
+            return None
+        names = [action.name for action in self.now.actions]
+        payload: dict[str, Any] = {"wave": self.now.wave, "chunks": len(self._hashes)}
+        if self.file:
+            payload["file"] = self.file
+        if self._drawing is not None and self._drawing.limit is not None:
+            # With the list in hand, anybody can tell who should have been drawn.
+            payload["draw"] = {
+                "from": self._drawing.fresh, "highest_lot": f"{self._drawing.limit:016x}",
+            }  # fmt: skip
+        if self._limits is not None:
+            payload["limits"] = self._limits
+        event = self.logbook.write(
+            self.change,
+            self.now,
+            kind="assign",
+            counts={
+                "assigned": self._new,
+                "repeated": self._repeated,
+                "left_over": self._left_over,
+                "randomised": self._randomised,
+                "actions": dict(zip(names, self._counts.tolist(), strict=True)),
+                **({"clipped": dict(self._clipped)} if self._clipped else {}),
+            },
+            payload=payload,
+            rows=self._hashes,
+        )
+        return event.sequence
+
+
+def assign(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    units: Any,
+    *,
+    out: str | Path | None,
+    partial: bool,
+    draw: bool,
+    rest: str | Path | None,
+    file_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    out_format: str | None,
+    force: bool,
+    report: Callable[[str, int], None],
+) -> Assigned:
+    """Check a file of units, assign them in one transaction, and then publish the answers."""
+    _require_one_way(draw=draw, partial=partial, rest=rest)
+    rest_format = None if has_ending(str(rest)) else out_format
+    formats = (out_format, rest_format)
+    _require_targets(store, units, out, rest, formats=formats, force=force)
+    with ExitStack() as stack:
+        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
+        opened = stack.enter_context(given)
+        writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
+        spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
+        # Outside the transaction: a large file is checked without keeping others waiting.
+        with store.read(name) as reader:
+            now = current(reader)
+        now.require_rows()
+        counting = partial_call(report, "checking")
+        encoder, strata = now.encoder(wave=now.wave), now.spec.strata
+        checked = stack.enter_context(read_units(opened, encoder, counting, strata=strata))
+        with store.change(name) as change:
+            assigning = Assigning(change, logbook, partial, draw, named(units))
+            result = assigning.run(
+                opened, checked, writer, spill, partial_call(report, "assigning")
+            )
+            # Before the units are kept for good: a full disk then keeps none of them.
+            for each in (writer, spill):
+                if each is not None:
+                    each.complete()
+        if spill is not None and result.left_over:
+            _publish(spill, result, f"the units that did not fit, to {rest}")
+        if writer is not None:
+            _publish(writer, result, f"the answers, to {out}")
+        return result
+
+
+def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:
+    if draw and partial:
+        raise InvalidArgumentError(
+            "draw", "left out with partial=True", "both",
+            "Units are drawn from the whole list, or the first ones that fit are taken.",
+        )  # fmt: skip
+    if draw and rest is not None:
+        raise InvalidArgumentError(
+            "rest", "left out with draw=True", rest,
+            "Hand over the same list for the next wave: units that have an action are passed over.",
+        )  # fmt: skip
+
+
+def _publish(writer: Writer, result: Assigned, what: str) -> None:
+    """Publish a file; where that fails, say what is known."""
+    try:
+        writer.publish()
+    except OSError as error:
+        done = "No new units were assigned"
+        if result.event is not None:
+            done = f"{result.assigned:,} units were assigned (event {result.event})"
+        raise OutputError(
+            f"{done}, but writing {what}, failed: {error.strerror or error}. Make the same call "
+            "again once that is mended: it is safe, assigns no unit twice and writes the same "
+            "answers. A file that was written already must be overwritten then (force=True)."
+        ) from error
+
+
+def _require_targets(
+    store: Store,
+    units: Any,
+    out: str | Path | None,
+    rest: str | Path | None,
+    *,
+    formats: tuple[str | None, str | None],
+    force: bool,
+) -> None:
+    """Refuse to write one file over another, before anything is done."""
+    if out is not None and rest is not None and str(out) == str(rest) == "-":
+        raise InvalidArgumentError("rest", "another file than out", rest)
+    apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
+    # Standard input is not standard output.
+    if isinstance(units, str | Path) and str(units) != "-":
+        apart["units"] = (units,)
+    for what, file, file_format in zip(("out", "rest"), (out, rest), formats, strict=True):
+        if file is not None:
+            require_table(file, name=what, file_format=file_format, force=force, apart_from=apart)
+            apart[what] = (file,)

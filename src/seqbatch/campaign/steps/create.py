@@ -1,0 +1,227 @@
+"""Create a campaign: check that the spec can run, then store it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seqbatch.campaign.decide.limits import require_possible
+from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.store import Event, StateRecord, Store
+from seqbatch.campaign.spec.checks import check_exact
+from seqbatch.campaign.spec.masking import Key, masked
+from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
+from seqbatch.campaign.spec.size_limits import MOST_SUMS
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.spec.template import proposed_for
+from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
+from seqbatch.campaign.warehouse.decisions import inexpressible
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.output_files import require_target
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A spec that was checked as a whole: its campaign can be created and can run.
+
+    Parameters
+    ----------
+    now
+        Where the campaign will stand.
+    payload
+        What its first event will say.
+    state
+        What the policy knows before the first unit.
+    key
+        Which code stands for which action, where the campaign is masked; it is not kept.
+    """
+
+    now: Situation
+    payload: dict[str, Any]
+    state: bytes
+    key: Key | None = None
+
+
+def prepare(
+    spec: str | Path | Mapping[str, Any] | Spec, *, defaults: Mapping[str, str] | None = None
+) -> Prepared:
+    """Check a spec with its waves and its policy, before there is a store.
+
+    Parameters
+    ----------
+    spec
+        What is declared.
+    defaults
+        What a spec that says nothing of these fields means in the store.
+
+    Raises
+    ------
+    InvalidSpecError
+        Where the spec breaks a rule; the offending lines are quoted.
+    """
+    # The text is kept for messages: an error about a grid quotes the line that sets it.
+    text, name = "", "spec"
+    if isinstance(spec, Mapping):
+        spec = check_spec(spec)
+    elif not isinstance(spec, Spec):
+        text, name = read_text(spec), str(spec)
+        spec = parse_spec(text, name=name)
+    spec = _completed(spec, defaults or {})
+    part = "grid"
+    try:
+        sizes, planned = wave_sizes(spec)
+        part = "policy"
+        policy = chosen_policy(spec, planned)
+        payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
+        if file := proposed_for(text):
+            payload["file"] = file
+        now, key = begun(payload), None
+        if spec.masked:
+            # What was declared is checked as it is; what is kept speaks of codes.
+            coded, key = masked(spec)
+            payload |= {"spec": coded.model_dump(mode="json"), "key": key.fingerprint}
+            now = begun(payload)
+        return Prepared(now=now, payload=payload, state=first_state(now), key=key)
+    except (InvalidSpecError, InvalidArgumentError) as error:
+        raise quoting(error, part, text=text, name=name) from None
+
+
+def _completed(spec: Spec, defaults: Mapping[str, str]) -> Spec:
+    """Return a spec with a store's defaults for what it leaves open, as far as they can be."""
+    unsaid = {name: value for name, value in defaults.items() if name not in spec.model_fields_set}
+    made = spec.model_copy(update=unsaid)
+    try:
+        check_exact(made)
+    except ValueError:
+        # Nothing was asked for: numbers without bounds are added up as everywhere.
+        return made.model_copy(update={"sums": spec.sums})
+    return made
+
+
+def begun(payload: dict[str, Any]) -> Situation:
+    """Return the situation at creation, refusing what could never run."""
+    first = Event(
+        sequence=0, kind="create", at="", who="", why="", counts={}, payload=payload,
+        rows_hash="", previous="", hash="",
+    )  # fmt: skip
+    # The same fold as later, of the event that creation will write.
+    now = situation([first])
+    require_room(now)
+    require_possible(now)
+    _require_distinct_columns(now)
+    learning = now.spec.features.learning
+    if learning and not now.made_policy().starts_blind:
+        raise InvalidSpecError(
+            f"features: what is learned of {', '.join(learning[:8])} (scaling, quantiles, rare "
+            "levels, what stands for a missing number) is learned from a first wave that is "
+            f"assigned at random, and policy {now.policy['kind']} has first = "
+            f"{now.policy.get('first')!r}. "
+            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
+        )
+    if now.spec.rows == "elsewhere" and (found := inexpressible(now)):
+        raise InvalidSpecError(
+            f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
+        )
+    if not keeps_control(now):
+        raise InvalidSpecError(
+            "control: after the first wave nothing makes sure that any unit gets "
+            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
+            "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
+            "every action has at least that probability); or leave control out."
+        )
+    return now
+
+
+def keeps_control(now: Situation) -> bool:
+    """Say whether the control, where there is one, is surely given to some units in every wave."""
+    names = [action.name for action in now.actions]
+    if now.spec.control is None or names.index(now.spec.control) in now.retired:
+        return True
+    policy = now.made_policy()
+    by_chance = policy.starts_blind and len(now.sizes) == 1
+    tries = now.policy["kind"] == "UniformRandom" or now.policy.get("epsilon", 0) > 0
+    always = now.fixed is not None and now.spec.control == names[now.fixed]
+    return bool(now.spec.randomised or now.floor or tries or always or by_chance)
+
+
+def _require_distinct_columns(now: Situation) -> None:
+    """Refuse features that would become columns of the model under one name."""
+    twice = [name for name, count in Counter(now.encoder().names).items() if count > 1]
+    if twice:
+        raise InvalidSpecError(
+            f"features: several columns of the model would be called {', '.join(twice[:8])}. "
+            "Rename a column of the file, or leave a repeated interaction out."
+        )
+
+
+def require_room(now: Situation) -> None:
+    """Refuse a campaign whose policy would keep more numbers than fit into memory."""
+    problem, policy = now.problem(), now.made_policy()
+    if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
+        raise InvalidSpecError(
+            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
+            f"{sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} are kept. "
+            "Use fewer features, levels, interactions, waves or samples, or hash categories to a "
+            "smaller width."
+        )
+
+
+def first_state(now: Situation) -> bytes:
+    """Return what the policy knows before the first unit."""
+    try:
+        return pack_state(now.made_policy().begin(now.problem()))
+    except InvalidArgumentError as error:
+        raise InvalidSpecError(f"policy {now.policy['kind']}: {error}") from None
+
+
+def create(
+    store: Store, logbook: Logbook, prepared: Prepared, *, key: str | Path | None = None
+) -> None:
+    """Keep a campaign whose spec was checked; its name must be free.
+
+    The key of a masked campaign is written first: a campaign without its key could never be read,
+    a key without its campaign is of no use and goes again.
+    """
+    if (made := prepared.key) is None:
+        if key is not None:
+            raise InvalidArgumentError("key", "left out: the campaign is not masked", key)
+        keep(store, logbook, prepared)
+        return
+    if key is None:
+        raise InvalidArgumentError(
+            "key", "a file for the key of the masked campaign", "none",
+            "It says which code stands for which action, and is kept nowhere else.",
+        )  # fmt: skip
+    if Path(key).exists():
+        raise InvalidArgumentError(
+            "key", "a new file", f"{key}, which exists",
+            "Choose another name: without its key a masked campaign could never be read, and so "
+            "no key is overwritten.",
+        )  # fmt: skip
+    target = require_target(key, name="key", apart_from={"the store": store.files})
+    made.write(target)
+    try:
+        keep(store, logbook, prepared)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
+    """Keep a campaign, and not the key that it may have."""
+    now = prepared.now
+    with store.create(now.name) as change:
+        state = StateRecord(event=1, wave=0, content=prepared.state, hash="")
+        state = sealed(now.name, state)
+        change.add_state(state)
+        logbook.write(
+            change,
+            None,
+            kind="create",
+            counts={"waves": len(now.sizes), "actions": len(now.actions)},
+            payload=prepared.payload,
+            rows=[state.hash],
+        )

@@ -1,0 +1,109 @@
+"""Unknown ids that look like known ones changed by a program: lost zeros, spaces, case.
+
+Spreadsheets drop leading zeros, frames make 121.0 of 121, and fixed-width exports add spaces. The
+rows stay held: what is meant is for the person to say, who is told what seems to have happened.
+"""
+
+from collections import Counter
+
+import pyarrow as pa
+
+from seqbatch.campaign.files.columns import told_apart
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.store import Change
+
+#: Unknown ids that are looked at, and lengths of ids that are tried.
+LOOKED_AT, LENGTHS = 5_000, 8
+#: Fewer ids than these tell nothing, unless they are most of a file of outcomes.
+FEWEST = 20
+#: New ids of a list of units that are looked at, and how many of them have to match to be told.
+SAMPLE, TOLD = 500, 0.01
+
+
+class UnknownIds:
+    """Gathers the first ids of a file that no unit has."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, None] = {}
+        self._rows = 0
+
+    def add(self, units: pa.Array) -> None:
+        """Take the ids of rows that were held because no unit has them."""
+        self._rows += len(units)
+        room = max(LOOKED_AT - len(self._ids), 0)
+        self._ids.update(dict.fromkeys(unit for unit in units[:room].to_pylist() if unit))
+
+    def advice(self, change: Change, rows: int) -> str:
+        """Return what seems to have happened to the ids, "" where nothing tells or few are held."""
+        ids = list(self._ids)
+        if not ids or (self._rows <= rows / 2 and len(ids) < FEWEST):
+            return ""
+        found = _meant(change, ids)
+        if len(found) <= len(ids) / 2:
+            return ""
+        one, meant = next(iter(found.items()))
+        return (
+            f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
+            f"around them, case and a final .0 are ignored ({told_apart(one)} may be "
+            f"{told_apart(meant)}): the ids were changed on the way."
+        )
+
+
+class NewIds:
+    """Gathers the first new ids of a file of units, to be compared with those of earlier files."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    def add(self, units: pa.Array) -> None:
+        """Take ids that get a number."""
+        self._ids += units[: max(SAMPLE - len(self._ids), 0)].to_pylist()
+
+    def warning(self, change: Change, *, before: int) -> tuple[str, ...]:
+        """Say if some may be units that had their number before this one, under changed ids."""
+        if not before or len(self._ids) < FEWEST:
+            return ()
+        found = _meant(change, self._ids, before=before)
+        if len(found) < TOLD * len(self._ids):
+            return ()
+        one, meant = next(iter(found.items()))
+        return (
+            f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
+            "assigned before, but for leading zeros, spaces around them, case or a final .0 "
+            f"({told_apart(one)} may be {told_apart(meant)}); each of them is taken for a new unit",
+        )
+
+
+def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict[str, str]:
+    """Return which ids may be units, those numbered before one if given, and how these spell it."""
+    lengths = _lengths(change)
+    tried = [(each, form) for each in ids for form in forms(each, lengths)]
+    numbers = change.numbers([form for _, form in tried])
+    return {
+        each: form
+        for (each, form), number in zip(tried, numbers.tolist(), strict=True)
+        if number >= 0 and (before is None or number < before)
+    }
+
+
+def forms(given: str, lengths: list[int]) -> list[str]:
+    """Return what an id may have been before a program changed it.
+
+    >>> forms(" 7.0", [3])
+    ['7', '007', '7  ', '  7']
+    """
+    bare = given.strip().removesuffix(".0")
+    spelled = [bare, bare.lstrip("0"), bare.upper(), bare.lower()]
+    # The units themselves may have the spaces: those of a list that was exported at fixed width.
+    for fill in (str.zfill, str.ljust, str.rjust):
+        spelled += [fill(bare, length) for length in lengths]
+    return [form for form in dict.fromkeys(spelled) if form and form != given]
+
+
+def _lengths(change: Change) -> list[int]:
+    """Return the most frequent lengths of ids, by the first units."""
+    first = [extent.chunk for extent in change.extents()[:1]]
+    lengths: Counter[int] = Counter()
+    for chunk in change.unit_chunks(given=True, chunks=first):
+        lengths.update(map(len, unpack(chunk.given).column(0).to_pylist()))
+    return [length for length, _ in lengths.most_common(LENGTHS)]

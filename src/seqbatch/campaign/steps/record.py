@@ -1,0 +1,566 @@
+"""Record outcomes: judge every row of a file, and keep all but the duplicates."""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.decide import verdicts
+from seqbatch.campaign.decide.verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
+from seqbatch.campaign.files.columns import holds_numbers
+from seqbatch.campaign.files.doubts import UnclearDots
+from seqbatch.campaign.files.reading import Source, named, no_such_column, source
+from seqbatch.campaign.files.threads import ahead, over
+from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
+from seqbatch.campaign.spec.formats import PLAIN, THOUSANDS, NumberFormat, number_formats_for
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.steps.known_ids import UnknownIds
+from seqbatch.core.arrays import Integers, Places
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
+
+# ----------------------------------------------------------------------
+# The rows of an outcome file that are kept, as a table.
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """The rows of a piece that are to be kept: all but the duplicates.
+
+    Parameters
+    ----------
+    judged
+        All rows, with their verdicts.
+    kept, lines
+        Which of them are kept, and where all of them stand in the file.
+    chunk
+        The number of their chunk.
+    """
+
+    judged: Judged
+    kept: Places
+    lines: Integers
+    chunk: int
+
+    def table(self) -> pa.Table:
+        """Return the rows as they are kept."""
+        judged, kept = self.judged, self.kept
+        whole = len(kept) == len(self.lines)
+        columns: dict[str, Any] = {
+            "line": self.lines[kept],
+            "unit": judged.units if whole else judged.units.take(kept),
+            "number": judged.numbers[kept],
+            "value": judged.values[kept],
+            "version": judged.versions[kept].astype(np.int32),
+            "verdict": judged.verdicts[kept].astype(np.int8),
+            "reason": self._reasons(),
+        }
+        for place in range(judged.cells.shape[1] - 1):
+            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
+        if judged.ids is not None:
+            columns["outcome"] = [judged.ids[row] for row in kept]
+        return pa.table(columns)
+
+    def _reasons(self) -> pa.Array:
+        said = self.judged.reasons
+        if not said:
+            places = np.zeros(len(self.kept), dtype=np.int32)
+            return pa.DictionaryArray.from_arrays(places, pa.array([""]))
+        reasons = [said.get(row, "") for row in self.kept.tolist()]
+        return pa.array(reasons, type=pa.string()).dictionary_encode()
+
+
+# ----------------------------------------------------------------------
+# Outcomes that are numbers, spelled otherwise than the spec says: which amendment reads them.
+
+
+#: Cells of a column that are looked at.
+FEW = 50
+
+
+class Misspelled:
+    """Gathers held cells that are no numbers, and the formats that would accept them."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, list[str]] = {}
+        self._held: Counter[str] = Counter()
+
+    def look(self, spec: Spec, batch: Any, judged: Judged) -> None:
+        """Look at a piece of a file that was judged."""
+        for column in _formats(spec):
+            said = self._cells.setdefault(column, [])
+            rule = f"{column} must be a number"
+            rows = [row for row, kind in judged.kinds.items() if kind.startswith(rule)]
+            self._held[column] += len(rows)
+            for row in rows[: FEW - len(said)]:
+                said.append(str(batch.column(column)[row].as_py()))
+
+    def formats(self, spec: Spec, rows: int) -> dict[str, tuple[str, ...]]:
+        """Return the formats that accept what was held of a file of so many rows, by column."""
+        declared, found = _formats(spec), {}
+        for column, cells in self._cells.items():
+            common = _common(cells, declared[column])
+            # A few cells of another spelling are slips: the declared format reads the others.
+            if self._held[column] > rows / 2:
+                common = max(common, _common(cells), key=lambda some: _read(some, cells))
+            found[column] = tuple(example for example in common if '"' not in example)
+        return {column: examples for column, examples in found.items() if examples}
+
+    def partly(self, formats: Mapping[str, tuple[str, ...]]) -> set[str]:
+        """Return the columns of which each of these formats leaves some cells held."""
+        found = set()
+        for column, examples in formats.items():
+            cells = self._cells[column]
+            if _read(examples, cells) < len(cells):
+                found.add(column)
+        return found
+
+
+def amendments(
+    now: Situation, formats: Mapping[str, tuple[str, ...]], partly: Container[str]
+) -> Iterator[str]:
+    """Yield the commands that declare one of these formats, for each column.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    formats
+        The formats by column.
+    partly
+        The columns of which they accept some held cells only.
+    """
+    metrics = [metric.column for metric in now.spec.metrics]
+    for column, examples in formats.items():
+        commands = [_command(now.name, column, each, column in metrics) for each in examples]
+        what = f"A part of {column}" if column in partly else column
+        yield f"{what} can be read after {' or '.join(commands)}; then record it again."
+
+
+def unspelled_columns(spec: Spec) -> tuple[str, ...]:
+    """Return the columns of an outcome file that hold numbers for which no format is declared."""
+    return tuple(column for column, example in _formats(spec).items() if example is None)
+
+
+def _formats(spec: Spec) -> dict[str, str | None]:
+    """Return the columns of an outcome file that hold numbers, and the formats declared."""
+    metrics = {metric.column: metric.format for metric in spec.metrics}
+    return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
+
+
+def ways_out(now: Situation) -> str:
+    """Return what can be done about numbers that can be read in two ways."""
+    amend = f"seqbatch campaign amend {now.name} --reward-format"
+    return (
+        f'say which, by {amend} "{PLAIN}" or "{THOUSANDS}" with --reason (--metric-format for a '
+        "metric; in the spec before the campaign is created), or write the numbers without "
+        "thousands and with two decimals"
+    )
+
+
+def _common(cells: list[str], declared: str | None = None) -> list[str]:
+    """Return the formats that accept the most of some cells; wider ones than what is declared.
+
+    >>> _common(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
+    ['1.234,56 EUR']
+    >>> _common(["$1,234.50", "$25.00", "($12.50)"])
+    ['(1,234.56 $)']
+    >>> _common(["($12.50)", "12 EUR"], "$1,234.56")
+    ['($1,234.56)']
+    """
+    accepting = number_formats_for if declared is None else NumberFormat.of(declared).wider_for
+    examples = dict.fromkeys(example for cell in cells for example in accepting(cell))
+    counts = {example: _read([example], cells) for example in examples}
+    most = max(counts.values(), default=0)
+    return [example for example, count in counts.items() if count == most]
+
+
+def _read(examples: Sequence[str], cells: list[str]) -> int:
+    """Return how many cells the best of some formats accepts."""
+    formats = map(NumberFormat.of, examples)
+    counts = [sum(one.read(cell) is not None for cell in cells) for one in formats]
+    return max(counts, default=0)
+
+
+def _command(name: str, column: str, example: str, metric: bool) -> str:
+    option, said = ("metric", f"{column}={example}") if metric else ("reward", example)
+    # A shell would put something else in the place of $1, but for these quotes.
+    quote = "'" if "$" in said and "'" not in said else '"'
+    option = f"--{option}-format {quote}{said}{quote}"
+    return f'seqbatch campaign amend {name} {option} --reason "..."'
+
+
+# ----------------------------------------------------------------------
+# Record outcomes: judge every row of a file, and keep all but the duplicates.
+
+
+NOTHING = "nothing was recorded"
+#: What assign writes for every unit, but for the probability of each action.
+ANSWERS = ("action", "wave", "score", "probability", "randomised")
+#: What is said of a held row, and of a reason: the same keys in every campaign, whatever the spec
+#: calls the column of ids, so that one reader, and one schema over HTTP, knows them all.
+HELD, REASON = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a call of record did.
+
+    Parameters
+    ----------
+    rows
+        Rows read; the next four sum to it.
+    accepted, duplicate, conflict, quarantined
+        What became of them; see :mod:`seqbatch.campaign.decide.verdicts`.
+    late
+        Accepted outcomes of waves that are closed; they enter the next estimate.
+    corrected
+        Accepted outcomes that replace another.
+    repeats
+        Duplicates of outcomes of closed waves.
+    held
+        The first conflicts and quarantined rows: line, unit, verdict, reason.
+    reasons
+        Why rows were held, all of them: verdict, reason and how many, the most frequent first.
+    event
+        The number of the event; None where there was nothing but duplicates, and for a dry run.
+    read_as
+        How a CSV file was read, where that is not as most are.
+    advice
+        What to do about held rows, where that can be told.
+    formats
+        For columns with held numbers that another format would accept: these formats.
+    """
+
+    rows: int
+    accepted: int
+    duplicate: int
+    conflict: int
+    quarantined: int
+    late: int
+    corrected: int
+    repeats: int
+    held: tuple[tuple[int, str, str, str], ...]
+    reasons: tuple[tuple[str, str, int], ...]
+    event: int | None
+    read_as: str = ""
+    advice: tuple[str, ...] = ()
+    formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON, held rows and reasons by name."""
+        return {
+            **asdict(self),
+            "held": [dict(zip(HELD, row, strict=True)) for row in self.held],
+            "reasons": [dict(zip(REASON, row, strict=True)) for row in self.reasons],
+        }
+
+
+class Recording:
+    """One call of record within its transaction."""
+
+    SHOWN = 20
+
+    def __init__(self, change: Change, logbook: Logbook, *, correct: bool, file: str) -> None:
+        self._change = change
+        self._logbook = logbook
+        self._correct = correct
+        self._file = file
+        self._now = current(change)
+        self._now.require_rows()
+        _, self._chunk = change.next_chunks()
+        self._counts: Counter[str] = Counter()
+        self._late = self._corrected = self._repeats = self._observed = 0
+        self._hashes: list[str] = []
+        self._held: list[tuple[int, str, str, str]] = []
+        self._kinds: Counter[tuple[str, str]] = Counter()
+        self._misspelled = Misspelled()
+        self._unknown = UnknownIds()
+        # Where each unit's outcome stands in the file, 0 where it does not; zeros take no memory.
+        self._standing = np.zeros(self._now.assigned, dtype=np.int64)
+
+    def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
+        """Judge and keep every row of a file."""
+        columns, row = check_columns(self._now, source), 0
+        unclear = UnclearDots(source, unspelled_columns(self._now.spec))
+        # Rows are read, and kept, by any thread; between that they are judged one after another.
+        pieces = ahead(self._pieces(source, columns, unclear))
+        read = over(self._readable, pieces)
+        judged = (self._judged(piece, found, source.place) for piece, found in read)
+        with closing(pieces), closing(read), closing(over(self._kept, judged)) as kept:
+            for made, chunk in kept:
+                self._add(chunk)
+                row += made
+                report(row)
+        source.require_unchanged()
+        self._refuse_unclear(source, unclear)
+        if source.ragged:
+            self._keep_ragged(source)
+            row += len(source.ragged)
+        if not row:
+            raise InvalidFileError(source.name, [(0, "", "the file has no rows")], NOTHING)
+        counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
+        event = self._finish(row, counts, why)
+        formats = self._misspelled.formats(self._now.spec, row)
+        return Recorded(
+            rows=row,
+            **counts,
+            late=self._late,
+            corrected=self._corrected,
+            repeats=self._repeats,
+            held=tuple(self._held),
+            reasons=self._reasons(),
+            event=event,
+            read_as=source.read_as,
+            advice=self._advice(row, formats),
+            formats=formats,
+        )
+
+    def _advice(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        changed = self._unknown.advice(self._change, rows)
+        partly = self._misspelled.partly(formats)
+        return (*([changed] if changed else []), *amendments(self._now, formats, partly))
+
+    def _require_numbers(self, batch: Any, source: Source) -> None:
+        """Refuse a file whose values are of a type that holds no numbers, such as dates."""
+        spec = self._now.spec
+        for name in (*number_columns(spec), *([WAVE] if verdicts.names_wave(spec) else [])):
+            if name in batch.schema.names:
+                kind = batch.column(name).type
+                # A column of nothing at all is one of missing values, each held by itself.
+                if not (holds_numbers(kind) or pa.types.is_null(kind)):
+                    problem = (0, name, f"must be numbers; received {kind}")
+                    raise InvalidFileError(source.name, [problem], NOTHING)
+
+    def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
+        """Refuse a file whose numbers may be a thousand times as large as they look."""
+        if found := unclear.problems(ways_out(self._now)):
+            lines = source.lines(np.array([row for row, _, _ in found])).tolist()
+            problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
+            raise source.invalid(problems, NOTHING)
+
+    def _pieces(
+        self, source: Source, columns: list[str], unclear: UnclearDots
+    ) -> Iterator[tuple[Any, Integers]]:
+        """Yield the pieces of the file, with the places of their rows."""
+        row = 0
+        for batch in source.batches(columns):
+            self._require_numbers(batch, source)
+            unclear.look(batch, row)
+            yield batch, source.lines(np.arange(row + 1, row + 1 + batch.num_rows))
+            row += batch.num_rows
+
+    def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
+        return piece, verdicts.readable(self._now.spec, piece[0])
+
+    def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> KeptRows:
+        """Judge the rows of a piece, and count them; return those that are to be kept."""
+        batch, lines = piece
+        self._judge(judged, batch, lines, place)
+        verdicts = judged.verdicts
+        for code, name in enumerate(VERDICTS):
+            self._counts[name] += int((verdicts == code).sum())
+        taken = verdicts == TAKEN
+        self._corrected += int((judged.versions[taken] > 1).sum())
+        earlier = self._now.waves_of(judged.numbers) < self._now.wave
+        self._late += int((taken & earlier).sum())
+        self._repeats += int(((verdicts == SAME) & earlier).sum())
+        self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
+        self._misspelled.look(self._now.spec, batch, judged)
+        kept = np.flatnonzero(verdicts != SAME)
+        made = KeptRows(judged, kept, lines, self._chunk)
+        if len(kept):
+            self._chunk += 1
+            self._index(made)
+        return made
+
+    def _judge(self, judged: Judged, batch: Any, lines: Integers, place: str) -> None:
+        spec = self._now.spec
+        numbers = self._change.numbers(judged.units)
+        self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
+        waves = self._now.waves_of(np.maximum(numbers, 0))
+        verdicts.plausible(spec, judged, batch, numbers, waves)
+        parts, asked = spec.parts, judged.numbers[judged.candidates]
+        versions, known = self._change.outcomes(asked, parts=len(parts))
+        if spec.outcome:
+            assert judged.ids is not None
+            owners = self._owners(judged.ids)
+            verdicts.compared_with_ids(
+                judged, versions, known, owners,
+                name=spec.outcome, parts=parts, correct=self._correct,
+            )  # fmt: skip
+            self._keep_owners(judged.ids, owners)
+        else:
+            verdicts.compared(
+                judged, versions, known, parts=parts, correct=self._correct,
+                places=lines[judged.candidates], earlier=self._standing[asked], place=place,
+            )  # fmt: skip
+            stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
+            # The first place of a unit is the one that is written last.
+            self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
+
+    def _owners(self, ids: list[str]) -> dict[str, int]:
+        """Return the unit number of those outcome ids that belong to a unit already."""
+        there = [key for key in dict.fromkeys(ids) if key]
+        numbers = self._change.owners(there).tolist()
+        self._owned = {key: n for key, n in zip(there, numbers, strict=True) if n >= 0}
+        return dict(self._owned)
+
+    def _keep_owners(self, ids: list[str], owners: dict[str, int]) -> None:
+        """Keep whose the outcome ids are that belonged to nobody."""
+        new = [key for key in dict.fromkeys(ids) if key in owners and key not in self._owned]
+        numbers = np.array([owners[key] for key in new], dtype=np.int64)
+        self._change.add_owners(new, numbers)
+
+    def _index(self, made: KeptRows) -> None:
+        """Index the rows that count, and note why others are held."""
+        judged, verdicts = made.judged, made.judged.verdicts[made.kept]
+        taken = made.kept[verdicts == TAKEN]
+        self._change.index_outcomes(
+            self._now.sequence + 1,
+            judged.numbers[taken], judged.versions[taken], judged.cells[taken],
+        )  # fmt: skip
+        self._kinds.update(
+            (VERDICTS[judged.verdicts[row]], kind) for row, kind in judged.kinds.items()
+        )
+        for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
+            row = int(made.kept[place])
+            unit, reason = judged.units[row].as_py(), judged.reasons.get(row, "")
+            self._held.append((int(made.lines[row]), unit, VERDICTS[verdicts[place]], reason))
+
+    def _kept(self, made: KeptRows) -> tuple[int, OutcomeChunk | None]:
+        """Keep the rows of a piece; return how many were read, and the chunk."""
+        chunk = self._chunk_of(made.table(), made.chunk) if len(made.kept) else None
+        return len(made.lines), chunk
+
+    def _keep_ragged(self, source: Source) -> None:
+        """Keep the rows of a CSV file that are not as long as its header."""
+        count = len(source.ragged)
+        self._counts[QUARANTINED] += count
+        lines = np.array([line for line, _, _ in source.ragged], dtype=np.int64)
+        reasons = [reason for _, _, reason in source.ragged]
+        shown = zip(lines.tolist(), reasons[: self.SHOWN], strict=False)
+        self._held.extend((line, "", QUARANTINED, reason) for line, reason in shown)
+        self._kinds[QUARANTINED, "the row is not as long as the header"] += count
+        none = np.zeros(count, dtype=np.int64)
+        columns: dict[str, Any] = {
+            "line": lines, "unit": [""] * count, "number": none - 1,
+            "value": np.full(count, np.nan), "version": none.astype(np.int32),
+            "verdict": np.full(count, UNFIT, dtype=np.int8),
+            "reason": pa.array(reasons).dictionary_encode(),
+        }  # fmt: skip
+        if self._now.spec.outcome:
+            columns["outcome"] = [""] * count
+        self._add(self._chunk_of(pa.table(columns), self._chunk))
+
+    def _reasons(self) -> tuple[tuple[str, str, int], ...]:
+        return tuple((verdict, why, count) for (verdict, why), count in self._kinds.most_common())
+
+    def _chunk_of(self, table: pa.Table, number: int) -> OutcomeChunk:
+        place = {"event": self._now.sequence + 1, "chunk": number}
+        rows = self._change.kept(table, kind="outcomes", **place)
+        chunk = OutcomeChunk(**place, count=table.num_rows, rows=rows, hash="")
+        return sealed(self._change.name, chunk)
+
+    def _add(self, chunk: OutcomeChunk | None) -> None:
+        if chunk is not None:
+            self._change.add_outcomes(chunk)
+            self._hashes.append(chunk.hash)
+
+    def _finish(self, rows: int, counts: dict[str, int], why: str) -> int | None:
+        if counts[DUPLICATE] == rows:
+            return None
+        event = self._logbook.write(
+            self._change,
+            self._now,
+            kind="record",
+            why=why,
+            counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
+            payload={
+                **({"file": self._file} if self._file else {}),
+                "correct": self._correct,
+                "observed": self._observed,
+                "chunks": len(self._hashes),
+                "reasons": [list(reason) for reason in self._reasons()],
+            },
+            rows=self._hashes,
+        )
+        return event.sequence
+
+
+def check_columns(now: Situation, source: Source) -> list[str]:
+    """Return the columns to read: unit, reward, metrics and outcome id; and where there, wave."""
+    there = source.columns()
+    wanted = [*now.spec.unit, *number_columns(now.spec)]
+    missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
+    if missing:
+        problems = [(0, name, no_such_column(name, there)) for name in missing]
+        raise InvalidFileError(source.name, problems, NOTHING)
+    _refuse_answers(number_columns(now.spec), there, source)
+    if now.spec.outcome:
+        wanted.append(now.spec.outcome)
+    # A feature of that name says something else.
+    if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
+        wanted.append(WAVE)
+    return wanted
+
+
+def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Source) -> None:
+    """Refuse a file of assignments, where a column that assign wrote would pass for outcomes."""
+    meant = [name for name in numbers if name in ANSWERS]
+    if meant and set(ANSWERS) <= set(there):
+        others = ", ".join(name for name in ANSWERS if name not in numbers)
+        why = (
+            "is what assign wrote, and no outcome: this looks like a file of assignments, since it "
+            f"has {others} too; hand over a file of ids and outcomes without these columns"
+        )
+        raise InvalidFileError(source.name, [(0, name, why) for name in meant], NOTHING)
+
+
+def number_columns(spec: Spec) -> tuple[str, ...]:
+    """Return the columns of an outcome file that hold numbers."""
+    return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
+
+
+class _DryRunError(Exception):
+    """Ends a transaction of which nothing is to be kept but the answer."""
+
+    def __init__(self, result: Recorded) -> None:
+        super().__init__()
+        self.result = result
+
+
+def record(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    outcomes: Any,
+    *,
+    correct: bool,
+    why: str,
+    file_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    report: Callable[[str, int], None],
+    dry_run: bool = False,
+) -> Recorded:
+    """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
+    if correct and not why.strip():
+        raise InvalidArgumentError("reason", "given with a correction", repr(why))
+    given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
+    try:
+        with given as opened, store.change(name) as change:
+            recording = Recording(change, logbook, correct=correct, file=named(outcomes))
+            result = recording.run(opened, why=why, report=partial(report, "recording"))
+            if dry_run:
+                raise _DryRunError(replace(result, event=None))
+            return result
+    except _DryRunError as done:
+        return done.result

@@ -1,0 +1,226 @@
+"""Validate a spec and files: what create, assign and record would say, without keeping anything.
+
+All is done in a store that is thrown away. The first wave is made large enough for the whole file
+of units, so that outcomes of any of them can be judged.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.record.events import Logbook
+from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.spec.size_limits import MOST_UNITS
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.steps.assign import Assigned, assign
+from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, prepare
+from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    SeqbatchError,
+)
+
+#: The campaign in which outcomes are judged where the units' features are not as they should be.
+IDS_ALONE = "ids-alone"
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What was found.
+
+    Parameters
+    ----------
+    prepared
+        The campaign as it would be created; None where the spec breaks a rule.
+    units
+        How many units the file has; None where it was not read to its end.
+    left_over
+        How many of them the first wave has no room for.
+    recorded
+        What would become of the outcomes; None where there were none, or they cannot be judged.
+    warnings
+        What looks odd in the file of units.
+    read_as
+        How the file of units was read, where that is not as most are; that of outcomes says it in
+        `recorded`.
+    exists
+        The store in which a campaign of this name is already, "" where the name is free. Outcomes
+        are then judged against its units.
+    problems
+        Every error that create, assign and record would raise.
+    unchecked
+        What was not looked at because of them, and why.
+    """
+
+    prepared: Prepared | None = None
+    units: int | None = None
+    left_over: int = 0
+    recorded: Recorded | None = None
+    warnings: tuple[str, ...] = ()
+    read_as: str = ""
+    exists: str = ""
+    problems: tuple[SeqbatchError, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing would be refused or held."""
+        held = self.recorded and self.recorded.conflict + self.recorded.quarantined
+        return not (self.problems or held)
+
+
+class Validating:
+    """One call of validate."""
+
+    def __init__(
+        self,
+        scratch: Store,
+        report: Callable[[str, int], None],
+        *,
+        delimiter: str | None,
+        encoding: str | None,
+    ) -> None:
+        self._scratch = scratch
+        self._spelled = {"delimiter": delimiter, "encoding": encoding}
+        self._report = report
+        self._logbook = Logbook(who="validate")
+        self._problems: list[SeqbatchError] = []
+        self._unchecked: list[str] = []
+        self._found = Validated()
+
+    def run(self, spec: Any, units: Any, outcomes: Any, *, existing: Store | None) -> Validated:
+        """Try all that can be tried."""
+        prepared = self._trying(prepare, spec)
+        if prepared is None:
+            missed = [str(file) for file in (units, outcomes) if file is not None]
+            self._unchecked += [f"{file}: the spec must be right first" for file in missed]
+            return self._finished()
+        self._found = replace(self._found, prepared=prepared)
+        if existing is not None and prepared.now.name in existing.names():
+            self._found = replace(self._found, exists=existing.label)
+        judge_here = outcomes if not self._found.exists else None
+        if units is not None:
+            self._units(prepared, units, judge_here)
+        if existing is not None and self._found.exists and outcomes is not None:
+            recorded = self._trying(self._record, existing, prepared.now.name, outcomes)
+            self._found = replace(self._found, recorded=recorded)
+        return self._finished()
+
+    def _units(self, prepared: Prepared, units: Any, outcomes: Any) -> None:
+        rows = _count(units, self._spelled)
+        name = prepared.now.name
+        assigned = self._trying(self._assign, _with_room(prepared, rows), units)
+        if assigned is not None:
+            sizes = prepared.now.sizes
+            over = 0 if prepared.now.spec.grid.calendar else max(rows - sizes[0], 0)
+            self._found = replace(
+                self._found, units=assigned.assigned, warnings=assigned.warnings, left_over=over,
+                read_as=assigned.read_as,
+            )  # fmt: skip
+        if outcomes is None:
+            return
+        if assigned is None:
+            name = self._ids_alone(prepared, units, rows)
+        if name:
+            recorded = self._trying(self._record, self._scratch, name, outcomes)
+            self._found = replace(self._found, recorded=recorded)
+        else:
+            self._unchecked.append(f"{outcomes}: the ids of units must be right first")
+
+    def _assign(self, prepared: Prepared, units: Any) -> Assigned:
+        keep(self._scratch, self._logbook, prepared)
+        return assign(
+            self._scratch, prepared.now.name, self._logbook, units, out=None, partial=False,
+            draw=False, rest=None, file_format=None, out_format=None, force=False,
+            report=self._report, **self._spelled,
+        )  # fmt: skip
+
+    def _ids_alone(self, prepared: Prepared, units: Any, rows: int) -> str:
+        """Assign the units by their ids alone; return the campaign's name, "" where that fails."""
+        spec = prepared.now.spec.model_dump(mode="json")
+        actions = [{**action, "features": {}} for action in spec["actions"]]
+        bare = {
+            **spec, "name": IDS_ALONE, "features": {}, "model": "per-action", "actions": actions,
+            "control": None, "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [max(rows, 1)]},
+        }  # fmt: skip
+        try:
+            self._assign(prepare(bare), units)
+        except (InvalidFileError, CampaignStateError):
+            return ""
+        return IDS_ALONE
+
+    def _record(self, store: Store, name: str, outcomes: Any) -> Recorded:
+        return record(
+            store, name, self._logbook, outcomes, correct=False, why="", file_format=None,
+            report=self._report, dry_run=True, **self._spelled,
+        )  # fmt: skip
+
+    def _trying(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call, and keep what it refuses."""
+        try:
+            return call(*args)
+        except SeqbatchError as error:
+            self._problems.append(error)
+            return None
+
+    def _finished(self) -> Validated:
+        return replace(
+            self._found, problems=tuple(self._problems), unchecked=tuple(self._unchecked)
+        )
+
+
+def _count(units: Any, spelled: Mapping[str, str | None]) -> int:
+    """Return how many rows a file has, 0 where it cannot be read: assign then says why."""
+    try:
+        with source(units, **spelled) as opened:
+            return sum(batch.num_rows for batch in opened.batches(opened.columns()[:1]))
+    except SeqbatchError:
+        return 0
+
+
+def _with_room(prepared: Prepared, rows: int) -> Prepared:
+    """Return the campaign with a first wave that takes all of a file."""
+    sizes = list(prepared.now.sizes)
+    if prepared.now.spec.grid.calendar or rows <= sizes[0] or rows + sum(sizes) > MOST_UNITS:
+        return prepared
+    payload = {**prepared.payload, "sizes": [rows, *sizes[1:]]}
+    now = begun(payload)
+    return Prepared(now=now, payload=payload, state=first_state(now))
+
+
+def validate(
+    spec: str | Path | Mapping[str, Any] | Spec,
+    units: Any = None,
+    outcomes: Any = None,
+    *,
+    scratch: Store,
+    existing: Store | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    report: Callable[[str, int], None] = lambda _doing, _rows: None,
+) -> Validated:
+    """Say what create, assign and record would say of a spec and files, and keep nothing.
+
+    Parameters
+    ----------
+    spec, units, outcomes
+        As for :meth:`~seqbatch.campaign.Campaign.create`, ``assign`` and ``record``; outcomes are
+        judged against the file of units, or against the campaign where it exists.
+    scratch
+        An empty store that is thrown away afterwards.
+    existing
+        The store in which the campaign is to be created, or is already.
+    delimiter, encoding
+        How CSV files are spelled, both of them; found in each where None.
+    report
+        Called now and then with what is being done and the rows done.
+    """
+    for what, given in (("units", units), ("outcomes", outcomes)):
+        if isinstance(given, str) and given == "-":
+            raise InvalidArgumentError(what, "a file, since it is read more than once", "-")
+    validating = Validating(scratch, report, delimiter=delimiter, encoding=encoding)
+    return validating.run(spec, units, outcomes, existing=existing)

@@ -1,0 +1,206 @@
+"""Export: what is stored, as tables for other programs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seqbatch.campaign.files.columns import decoded
+from seqbatch.campaign.files.ids import id_columns
+from seqbatch.campaign.files.writing import Writer, require_table
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.decisions import Decided, assignments, no_assignments, widened
+from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, parts_of
+from seqbatch.campaign.record.situation import Situation, events_until, situation
+from seqbatch.campaign.record.store import Reader, Store
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Integers
+
+WHAT = ("units", "outcomes", "held", "events")
+
+
+def export(
+    store: Store,
+    name: str,
+    out: str | Path,
+    *,
+    what: str,
+    at_event: int | None,
+    file_format: str | None,
+    force: bool,
+) -> int:
+    """Write one kind of records to a file, in order; return how many."""
+    arguments.choice("what", what, WHAT)
+    apart = {"the store": store.files}
+    require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
+    with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
+        count = _exported(reader, writer, what=what, at_event=at_event)
+        writer.publish()
+        return count
+
+
+def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:
+    events = events_until(reader.events(), at_event)
+    now, count = situation(events), 0
+    if what != "events":
+        now.require_rows()
+    if what == "events":
+        tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])
+    elif what == "units":
+        tables = _units(reader, now)
+    else:
+        tables = _recorded(reader, now, held=what == "held")
+    for table in tables:
+        writer.write(table)
+        count += table.num_rows
+    return count
+
+
+def _plain(event: Any) -> dict[str, Any]:
+    return {
+        **vars(event),
+        "counts": canonical(event.counts),
+        "payload": canonical(event.payload),
+    }
+
+
+def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
+    """Yield every unit with what was given, decided and known of its outcome."""
+    yield _nobody(now)
+    chunks = reader.outcome_chunks(until_event=now.sequence)
+    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
+    names = [action.name for action in now.actions]
+    for chunk in reader.unit_chunks(given=True):
+        if chunk.event > now.sequence:
+            continue
+        given = decoded(unpack(chunk.given))
+        decided = widened(Decided.of(unpack(chunk.decided)), len(names))
+        waves = np.full(chunk.count, chunk.wave)
+        table = assignments(
+            now.spec.unit, given.column(0).to_pylist(), waves, decided, names, masked=now.masked
+        )
+        here = known.within(chunk.first, chunk.first + chunk.count)
+        rows = here.numbers - chunk.first
+        yield _beside(table, given, _outcomes(now, here, rows, decided.actions))
+
+
+def _outcomes(
+    now: Situation, known: Ledger, rows: Integers, actions: Integers
+) -> list[tuple[str, pa.Array]]:
+    """Return the columns of units' outcomes: as recorded, as learned, and which of them are.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    known, rows
+        The outcomes, and whose they are among the units.
+    actions
+        What the units got.
+    """
+    spec, count = now.spec, len(actions)
+    recorded = np.where(known.absent, np.nan, known.values)
+    cells = [] if spec.reward.sum is not None else [(spec.reward.label, recorded)]
+    cells += list(zip(spec.parts, known.parts.T, strict=True))
+    cells.append(("reward", now.rewards(known.values, actions[rows])))
+    columns = []
+    for name, values in cells:
+        every = np.full(count, np.nan)
+        every[rows] = values
+        columns.append((name, pa.array(every, type=pa.float64(), from_pandas=True)))
+    which = np.zeros(count, dtype=np.int32)
+    which[rows] = np.where(known.absent, 1, 2)
+    observed = pa.DictionaryArray.from_arrays(which, ["none", "absent", "recorded"])
+    return [*columns, ("observed", observed.dictionary_decode())]
+
+
+def _nobody(now: Situation) -> pa.Table:
+    """Return the table of no units, so that a file has its columns although nobody is in it."""
+    encoder = now.encoder()
+    fields = [(name, part.kept) for name, part in encoder.parts.items()]
+    if encoder.cluster is not None:
+        fields.append((encoder.cluster, pa.string()))
+    fields += [(column.name, column.kept) for column in encoder.beside]
+    given = pa.schema([(encoder.unit, pa.string()), *fields]).empty_table()
+    names = [action.name for action in now.actions]
+    answers = no_assignments(now.spec.unit, names, masked=now.masked)
+    none = np.zeros(0, dtype=np.int64)
+    known = Ledger.of((), parts=len(now.spec.parts))
+    return _beside(answers, given, _outcomes(now, known, none, none))
+
+
+def _beside(table: pa.Table, given: pa.Table, outcomes: list[tuple[str, pa.Array]]) -> pa.Table:
+    """Put what was given and the outcomes beside answers, which keep their names."""
+    # The last two are an export's own: they keep their names too, and come last all the same.
+    ours = {*table.column_names, *(name for name, _ in outcomes[-2:])}
+    # Names that are free as they are come first to them; the others give way.
+    taken = ours | {*given.column_names[1:], *(name for name, _ in outcomes)}
+    for name in given.column_names[1:]:
+        table = table.append_column(free_name(name, "feature", taken, name in ours), given[name])
+    for name, values in outcomes[:-2]:
+        clashes = name in ours or name in given.column_names[1:]
+        table = table.append_column(free_name(name, "outcome", taken, clashes), values)
+    for name, values in outcomes[-2:]:
+        table = table.append_column(name, values)
+    return table
+
+
+def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
+    """Return a name that no other column has: its own, or one that says what kind it is of."""
+    while clashes:
+        name = f"{kind} {name}"
+        clashes = name in taken
+    taken.add(name)
+    return name
+
+
+def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Table]:
+    """Yield recorded rows: the accepted ones in all their versions, or those that are held."""
+    schema = _recorded_columns(now)
+    yield schema.empty_table()
+    parts = len(now.spec.parts)
+    for chunk in reader.outcome_chunks():
+        if chunk.event > now.sequence:
+            continue
+        rows = unpack(chunk.rows)
+        # Absent units are no rows that anybody sent.
+        rows = rows.filter(pc.not_equal(rows["verdict"], ABSENT))
+        wanted = pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED))
+        rows = rows.filter(pc.invert(wanted) if held else wanted)
+        if not rows.num_rows:
+            continue
+        verdicts = pa.array([VERDICTS[code] for code in rows["verdict"].to_pylist()])
+        # A value that could not be read is none.
+        cells = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
+        columns = [
+            pa.array(np.full(rows.num_rows, chunk.event)),
+            rows["line"],
+            *id_columns(rows["unit"].to_pylist(), now.spec.unit).values(),
+            *(pa.array(cell, type=pa.float64(), from_pandas=True) for cell in cells),
+            rows["version"],
+            verdicts,
+            rows["reason"].cast(pa.string()),
+        ]
+        if now.spec.outcome:
+            columns.append(rows["outcome"])
+        yield pa.table(columns, names=schema.names).cast(schema)
+
+
+def _recorded_columns(now: Situation) -> pa.Schema:
+    """Return the columns of recorded rows; those of the user's that are called alike give way."""
+    spec = now.spec
+    own = {"event": pa.int64(), "line": pa.int64(), **dict.fromkeys(spec.unit, pa.string())}
+    ours = ("event", "line", "version", "verdict", "reason")
+    cells, outcome = (spec.reward.label, *spec.parts), spec.outcome
+    taken = {*ours, *spec.unit, *cells, *([outcome] if outcome else [])}
+    for place, name in enumerate(cells):
+        clashes = name in ours or name in cells[:place]
+        own[free_name(name, "outcome", taken, clashes)] = pa.float64()
+    own |= {"version": pa.int32(), "verdict": pa.string(), "reason": pa.string()}
+    if outcome:
+        own[free_name(outcome, "outcome id", taken, outcome in ours)] = pa.string()
+    return pa.schema(list(own.items()))

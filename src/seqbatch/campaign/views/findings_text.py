@@ -1,0 +1,595 @@
+"""Findings in sentences and tables, and the recommendation."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
+from seqbatch.campaign.decide.stopping import FUTILITY, inflation_text, look_text
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.views.status_text import violations, wave_list
+from seqbatch.display import Table, cell, counted, number, percent
+from seqbatch.inference import Interval
+from seqbatch.inference.estimates import ENOUGH
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.decide.stopping import ActionLook
+    from seqbatch.campaign.views.findings import Answer, Findings
+
+
+# ----------------------------------------------------------------------
+# What the numbers speak for: which action to give from now on, and whether a finer rule pays.
+
+
+#: A rule that gives one action to this share of units is that action for everybody.
+NEARLY_ALL = 0.95
+
+
+def clear(interval: Interval) -> bool:
+    """Whether an interval lies on one side of 0."""
+    return interval.known and (interval.low > 0 or interval.high < 0)
+
+
+def around(lift: "Answer") -> Interval:
+    """Return the interval that is shown first: right together with all others, where there are."""
+    together = lift.together
+    return together if together is not None and together.known else lift.interval
+
+
+def says(found: "Findings", interval: Interval) -> str:
+    """Return what an interval of a difference says: better, worse or not clear."""
+    if not clear(interval):
+        return "not clear"
+    return "better" if found.measure.better(interval.estimate) else "worse"
+
+
+def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
+    """Return the best lift among actions that are still given: no other can be recommended.
+
+    With `within`, among those alone that keep within their guardrails.
+    """
+    sign = 1 if found.measure.direction == "max" else -1
+    out = {*found.retired, *(found.barred if within else ())}
+    given = [one for one in found.lifts if one.interval.known and one.action not in out]
+    return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
+
+
+def recommended(found: "Findings", *, ended: bool) -> list[str]:
+    """Return which action to give from now on, and whether a finer rule is worth the trouble."""
+    best = best_given(found)
+    if best is None:
+        return []
+    sure = says(found, around(best))
+    keep = f"Keep {found.control}" if ended else f"So far {found.control} is to be kept"
+    if sure == "worse":
+        return [f"{keep}: every other action is clearly worse."]
+    if sure == "not clear":
+        looks = found.stopping.looks
+        more = "" if looks and looks[-1].verdict == FUTILITY else " More outcomes would tell more."
+        return [
+            f"{keep} unless something else speaks for another action: nothing has been shown to be "
+            f"better.{more}"
+        ]
+    if best.action in found.barred:
+        return _barred(found, best, keep)
+    who = f"every {found.measure.of}{'' if best.among == 1 else ' who may get it'}"
+    single = f"Give {best.action} to {who}." if ended else (
+        f"So far {best.action} for {who} looks best.")  # fmt: skip
+    return [single, *_finer(found)]
+
+
+def _barred(found: "Findings", best: "Answer", keep: str) -> list[str]:
+    """Say what is left where the best action breaks a guardrail."""
+    said = [
+        f"{best.action} brings most, but violates a guardrail: do not give it to every "
+        f"{found.measure.of} before that is settled."
+    ]
+    other = best_given(found, within=True)
+    if other is not None and says(found, around(other)) == "better":
+        return [*said, f"Among the actions within their guardrails {other.action} is best."]
+    if found.control in found.barred:
+        return [*said, f"{found.control} violates one, too."]
+    return [*said, f"{keep}: no action within its guardrails has been shown to be better."]
+
+
+def _finer(found: "Findings") -> list[str]:
+    """Say whether giving different units different actions is worth it."""
+    shares = given_shares(found)
+    if found.rule is None or not found.rule.gain.known or for_everybody(found) is not None:
+        return []
+    if found.barred & shares.keys():
+        return []
+    given = ", ".join(f"{name} to {percent(share)}" for name, share in shares.items())
+    return [f"Giving each {found.measure.of} what fits best ({given}) {expected(found)}"]
+
+
+def given_shares(found: "Findings") -> dict[str, float]:
+    """Return what the rule to run next gives to how many, the most first, in whole percent."""
+    shares = {} if found.rule is None else found.rule.shares
+    ordered = sorted(shares.items(), key=lambda one: -one[1])
+    return {name: round(share, 2) for name, share in ordered if share >= 0.005}
+
+
+def for_everybody(found: "Findings") -> str | None:
+    """Return the action that the rule to run next gives to nearly everybody, if there is one."""
+    shares = given_shares(found)
+    return next((name for name, share in shares.items() if share >= NEARLY_ALL), None)
+
+
+def expected(found: "Findings") -> str:
+    """Say what the rule to run next is expected to bring, and whether it beats simpler ones."""
+    assert found.rule is not None
+    gain, measure = found.rule.gain, found.measure
+    lead = (
+        f"is expected to bring {measure.amount(gain.estimate, gain.error)} than {found.control} "
+        f"for everybody ({measure.between(gain)}, approximate, by the last wave alone)"
+    )
+    best = best_given(found)
+    if best is not None and best.among < 1:
+        # It is nobody's choice to give it to everybody.
+        return f"{lead}."
+    if best is None or says(found, around(best)) != "better":
+        return f"{lead}.{'' if clear(gain) else f' {_not_shown(found.control)}'}"
+    # The single action is uncertain, too: its interval must be left behind as well.
+    one = around(best)
+    beaten = gain.low > one.high if measure.direction == "max" else gain.high < one.low
+    return f"{lead}: more than {best.action} for everybody." if beaten else (
+        f"{lead}. {_not_shown(best.action)}")  # fmt: skip
+
+
+def _not_shown(action: str) -> str:
+    return f"That this beats {action} for everybody has not been shown."
+
+
+# ----------------------------------------------------------------------
+# What was learned, as tables: the same on a terminal, in a notebook and on a page.
+
+
+def tables(found: "Findings") -> list[Table]:
+    """Return all answers as tables; those without a row are left out."""
+    return [table for _, table in with_sections(found)]
+
+
+def with_sections(found: "Findings") -> list[tuple[str, Table]]:
+    """Return the same tables, each with the section of a report in which it stands."""
+    made = [
+        ("outcomes", _lifts(found)),
+        ("outcomes", _means(found)),
+        ("value", _run(found)),
+        ("who", _rule_table(found)),
+        ("who", _segments(found)),
+        ("who", _splits(found)),
+        ("outcomes", _waves(found)),
+        ("stopping", _looks(found)),
+        ("quality", _drift(found)),
+        ("quality", _quality(found)),
+        ("methods", _naive(found)),
+    ]
+    return [(section, table) for section, table in made if table.rows]
+
+
+def _columns(found: "Findings") -> tuple[str, str, str]:
+    return (found.measure.head, f"{percent(found.level)} from", "to")
+
+
+def _lifts(found: "Findings") -> Table:
+    looks = bool(found.stopping.looks)
+    wider = looks or len(found.lifts) > 1
+    rows = []
+    for lift in found.lifts:
+        row = [lift.action, *found.measure.cells(lift.interval)]
+        if wider and lift.together is not None:
+            row += found.measure.cells(lift.together)[1:]
+        rows.append([*row, p_text(lift.interval.p_value)])
+    extra = ("all together from", "to together") if wider else ()
+    columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
+    title = f"What each action brings over {found.control}"
+    if any(lift.among < 1 for lift in found.lifts):
+        # Lifts of different people are not to be compared with each other.
+        columns = (*columns, f"of all {found.measure.of}s")
+        shares = [percent(round(lift.among, 3)) for lift in found.lifts]
+        rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    return Table(title, columns, rows, words=("action",))
+
+
+def _means(found: "Findings") -> Table:
+    rows = [
+        [mean.action, *found.measure.cells(mean.interval), len(mean.waves)] for mean in found.means
+    ]
+    title = "The mean outcome if everybody got it"
+    if any(mean.among < 1 for mean in found.means):
+        title = "The mean outcome if everybody who may get it did"
+    return Table(title, ("action", *_columns(found), "waves"), rows, words=("action",))
+
+
+def _run(found: "Findings") -> Table:
+    if found.run is None:
+        return Table("", (), [])
+    run = found.run
+    every = [run.value, run.over_random, *run.over_actions.values(), run.over_best]
+    return _intervals(found, "The campaign as run", every)
+
+
+def _rule_table(found: "Findings") -> Table:
+    if found.rule is None:
+        return Table("", (), [])
+    rows = [[name, f"{share:.1%}"] for name, share in found.rule.shares.items()]
+    title = f"The rule to run next ({found.rule.supported:.1%} of units had a chance of it)"
+    return Table(title, ("action", "share of units"), rows, words=("action",))
+
+
+def _intervals(found: "Findings", title: str, intervals: Sequence[Interval]) -> Table:
+    rows = [[one.about, *found.measure.cells(one), one.note] for one in intervals]
+    columns = ("about", *_columns(found), "note")
+    return Table(title, columns, rows, words=("about", "note"))
+
+
+def _segments(found: "Findings") -> Table:
+    rows = [
+        [one.by, one.segment, one.action, *found.measure.cells(one.interval),
+         p_text(one.adjusted_p)]
+        for one in found.segments
+    ]  # fmt: skip
+    columns = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    title = f"Lifts over {found.control} in declared segments"
+    return Table(title, columns, rows, words=("by", "segment", "action"), keys=3)
+
+
+def _splits(found: "Findings") -> Table:
+    rows = [
+        [split_text(one.column, one.threshold), one.action, found.measure.cells(one.above)[0],
+         found.measure.cells(one.below)[0], *found.measure.cells(one.difference),
+         p_text(one.adjusted_p)]
+        for one in found.splits
+    ]  # fmt: skip
+    columns = ("units with", "action", "their lift", "lift of others", "difference",
+               f"{percent(found.level)} from", "to", "p (Holm)")  # fmt: skip
+    title = "Splits suggested by the first wave, judged by the later ones"
+    return Table(title, columns, rows, words=("units with", "action"), keys=2)
+
+
+def split_text(column: str, threshold: float) -> str:
+    """Say which units lie above a split.
+
+    >>> split_text("age", 41.25), split_text("zip=urban", 0.0)
+    ('age above 41.2', 'zip=urban')
+    """
+    return column if "=" in column and "*" not in column else f"{column} above {threshold:.3g}"
+
+
+def _waves(found: "Findings") -> Table:
+    rows: list[list[Any]] = []
+    for mean in found.means:
+        for one in mean.waves:
+            cells = found.measure.cells(one.interval)
+            rows.append([one.wave, mean.action, *cells, f"{one.effective:,.0f}"])
+    rows.sort(key=lambda row: row[0])
+    columns = ("wave", "action", *_columns(found), "effective outcomes")
+    return Table("Wave by wave", columns, rows, words=("action",), keys=2)
+
+
+def _looks(found: "Findings") -> Table:
+    rows = [
+        [look.wave, one.action, f"{one.information:.0%}", f"{one.statistic:.3f}",
+         "" if one.boundary is None else f"{one.boundary:.3f}",
+         "" if one.futility is None else f"{one.futility:.3f}", *_ends(found, one), look.verdict]
+        for look in found.stopping.looks
+        for one in look.actions
+    ]  # fmt: skip
+    columns = ("wave", "action", "information", "statistic", "boundary", "futility",
+               "repeated from", "to", "rule says")  # fmt: skip
+    title = f"Looks ({found.stopping.rule}, alpha {found.stopping.alpha:g} in all)"
+    return Table(title, columns, rows, words=("action", "rule says"), keys=2)
+
+
+def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
+    """Return a look's repeated interval, empty where it has no bounds."""
+    if one.low is None or one.high is None or not one.boundary:
+        return "", ""
+    error = (one.high - one.low) / 2 / one.boundary
+    low, high = (found.measure.number(end, error, digits=2) for end in (one.low, one.high))
+    return low, high
+
+
+def _drift(found: "Findings") -> Table:
+    rows = [
+        [one.about, *_statistic(one.kind, number(one.statistic, 3)), p_text(one.p)]
+        for one in found.drift
+    ]
+    columns = ("about", "chi-square", "largest shift (sd)", "p (Holm)")
+    return Table("The same in all waves?", columns, rows, words=("about",))
+
+
+def _statistic(kind: str, text: str) -> tuple[str, str]:
+    """Return a statistic in the column of its kind: of outcomes, or of features."""
+    return ("", text) if kind == "feature" else (text, "")
+
+
+def _quality(found: "Findings") -> Table:
+    rows = [
+        [one.wave, action, units, f"{one.expected[action]:,.0f}", one.observed[action],
+         one.absent[action], _share(one.missing_share(action)), p_text(one.allocation_p),
+         p_text(one.missing_p)]
+        for one in found.quality.waves
+        for action, units in one.assigned.items()
+    ]  # fmt: skip
+    columns = ("wave", "action", "units", "expected", "outcomes", "absent", "missing",
+               "p (sample ratio)", "p (missing alike)")  # fmt: skip
+    title = "What had come in when each wave was closed"
+    return Table(title, columns, rows, words=("action",), keys=2)
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def _naive(found: "Findings") -> Table:
+    every = [lift.naive for lift in found.lifts if lift.naive is not None]
+    return _intervals(found, "NOT VALID, for comparison: what most tools would print", every)
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value as it is shown.
+
+    >>> p_text(0.04321), p_text(0.00001), p_text(None), p_text(0.7)
+    ('0.043', '< 0.001', '', '0.70')
+    """
+    if p is None or p != p:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+# ----------------------------------------------------------------------
+# What was learned, in sentences that can be forwarded, and what they rest on.
+
+
+NONE_YET = "No outcomes yet."
+EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
+
+
+def sentences(found: "Findings") -> tuple[str, ...]:
+    """Return the answer in a few sentences, the most important first."""
+    if not found.known:
+        return (NONE_YET if not found.open_wave else f"{NONE_YET} {_open(found.open_wave)}",)
+    if found.all_equal:
+        return (EQUAL,)
+    said = [_headline(found)]
+    said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
+    said += [*violations(found.metrics), *_rule_sentences(found), *_stopping(found)]
+    return tuple(said)
+
+
+def _headline(found: "Findings") -> str:
+    """Return the best lift and the gain of the run: the sentence that is forwarded."""
+    best = found.best
+    if best is None:
+        return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
+    lead = compared(found, best.action, around(best)) + among(found, best)
+    run = found.run
+    if run is None or not run.over_random.known:
+        return f"{lead}."
+    gain = run.over_random
+    # But for rounding nothing, where all probabilities were equal.
+    if abs(gain.estimate) <= 1e-9 * gain.error:
+        return f"{lead}; all units were assigned at random."
+    return f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment."
+
+
+def compared(found: "Findings", action: str, interval: Interval) -> str:
+    """Say what an action brings over the control, without a full stop."""
+    measure = found.measure
+    said = f"{measure.amount(interval.estimate, interval.error)} than {found.control}"
+    inside = f"({measure.between(interval)}{_together(found)})"
+    if clear(interval):
+        return f"{action} brings {said} {inside}"
+    return f"It is not clear whether {action} differs from {found.control}: {said} {inside}"
+
+
+def _together(found: "Findings") -> str:
+    """Say with what a lift's interval holds together."""
+    count = len(found.lifts)
+    several = "both comparisons" if count == 2 else f"all {count} comparisons"
+    holds = [*([several] if count > 1 else []), *(["all looks"] if found.stopping.looks else [])]
+    return f", {' and '.join(holds)} together" if holds else ""
+
+
+def _gain(found: "Findings", gain: Interval) -> str:
+    measure = found.measure
+    size = measure.number(abs(gain.estimate), gain.error)
+    sure = "" if clear(gain) else f" ({measure.between(gain)})"
+    return f"{size} {measure.way(gain.estimate)}{sure}"
+
+
+def _also(found: "Findings", lift: "Answer") -> str:
+    if not lift.interval.known:
+        return f"{lift.action} cannot be compared: {lift.interval.note}"
+    return f"{compared(found, lift.action, around(lift))}{among(found, lift)}."
+
+
+def among(found: "Findings", lift: "Answer") -> str:
+    """Say of whom a lift is, where that is not everybody."""
+    if lift.among == 1:
+        return ""
+    who = f"the {percent(round(lift.among, 3))} of {found.measure.of}s who may get both"
+    return f", among {who}"
+
+
+def _rule_sentences(found: "Findings") -> list[str]:
+    """Say what to run next, or why that is not known."""
+    rule = found.rule
+    if rule is None:
+        return []
+    if not rule.gain.known:
+        return [f"No rule to run next can be judged. {rule.gain.note}"]
+    shares = given_shares(found)
+    given = ", ".join(f"{name} to {percent(share)} of {found.measure.of}s"
+                      for name, share in shares.items())  # fmt: skip
+    # What one action brings for everybody is known better from all waves, and was said.
+    one = for_everybody(found)
+    brings = f"; that {expected(found)}" if one is None else "."
+    barred = " Guardrails have no part in this." if found.barred & shares.keys() else ""
+    return [f"To run next, by all data: {given}{brings}{barred}"]
+
+
+def _stopping(found: "Findings") -> list[str]:
+    stopping = found.stopping
+    if stopping.looks:
+        return [look_text(stopping.looks[-1])]
+    return [inflation_text(stopping.inflated)] if stopping.inflated else []
+
+
+def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
+    """Return what a reader must know."""
+    return (*found.quality.warnings, *_about_actions(now, found), *_about_waves(found),
+            *_about_numbers(found))  # fmt: skip
+
+
+def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
+    if now.masked:
+        yield (
+            "The control is named in the key alone; while the campaign is masked, codes are "
+            f"compared with the first, {found.control}."
+        )
+    elif not found.control_declared:
+        yield f"No control was declared; actions are compared with the first, {found.control}."
+    first = {action.name for action in now.spec.actions}
+    for name in found.retired:
+        yield (
+            f"{name} was retired: it is judged by the waves in which it was given alone. Where it "
+            "was retired for what was seen, its estimate leans away from what would have followed."
+        )
+    for name in found.actions:
+        if name not in first:
+            yield f"{name} was added later: it is judged by the waves in which it was given alone."
+    if found.measure.costs:
+        yield "What actions cost is part of all numbers."
+
+
+def _about_waves(found: "Findings") -> Iterable[str]:
+    if found.open_wave is not None:
+        yield _open(found.open_wave)
+    if found.skipped:
+        yield f"Nothing is learned from {wave_list(found.skipped)}, as was said at the closing."
+    if found.late:
+        yield (
+            f"Since the last closing {counted(found.late, 'outcome')} of closed waves came or "
+            "changed: estimates and intervals have them; looks, and tests at a closing, do not."
+        )
+    if found.absent:
+        yield f"{found.absent:,} units without a row count as declared."
+    thin = sorted({one.wave for mean in found.means for one in mean.waves
+                   if one.effective < ENOUGH})  # fmt: skip
+    if thin:
+        yield (
+            f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: for so "
+            "few it has not been shown that intervals cover."
+        )
+    if few := [mean.few for mean in found.means if mean.few]:
+        yield (
+            f"Few events, that is outcomes other than the usual one: {', '.join(few)}. With fewer "
+            f"than {ENOUGH_FOR_A_MEAN} the interval of a mean is surer than it should be."
+        )
+    for lift in found.lifts:
+        if lift.few:
+            yield (
+                f"The interval of the {lift.interval.about} is surer than so few events allow: if "
+                f"both brought the same after costs there would be {lift.few} by now, and it takes "
+                f"{ENOUGH_EVENTS}."
+            )
+    late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
+    if late:
+        yield (
+            f"Wave {', '.join(map(str, late))} came after all that was planned had been counted: "
+            "it has no part in the pooled numbers. Look at it alone."
+        )
+    for lift in found.lifts:
+        if lift.same_p < 0.01 and len(lift.waves) > 1:
+            size = found.measure.number(lift.by_size, lift.interval.error)
+            yield (
+                f"The {lift.interval.about} differs between waves (p = {lift.same_p:.1g}): look at "
+                f"the waves one by one. Averaged by their sizes it is {size} "
+                f"{found.measure.head}."
+            )
+
+
+def _about_numbers(found: "Findings") -> Iterable[str]:
+    moved = [one.about for one in found.drift if one.kind == "feature" and one.p < 0.01]
+    if moved:
+        some = ", ".join(moved[:5]) + (", ..." if len(moved) > 5 else "")
+        yield f"Units were not alike in all waves: {some}."
+    if found.measure.direction == "min":
+        yield "Less is better: a difference below 0 is an improvement."
+    if found.missing == "by features":
+        yield (
+            "Outcomes are missing more often for some kinds of units; that was taken into account "
+            "by the features."
+        )
+
+
+def _open(wave: int) -> str:
+    return f"Wave {wave} is open; its outcomes count once it is closed."
+
+
+def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...]:
+    """Return what was assumed, each with what would break it."""
+    gone = found.units - found.outcomes
+    told: list[tuple[str, str]] = [
+        (
+            "Units got the action that was assigned, by the logged probabilities.",
+            "Lists that were changed by hand; units that did not get what they should: then a lift "
+            "is that of assigning the action.",
+        ),
+        (
+            "What one unit gets changes no other unit's outcome.",
+            "Units that talk to each other, or compete for the same stock.",
+        ),
+        (
+            "Each wave's part in the pooled estimate was fixed before its outcomes.",
+            "Sizes, actions or the end of the campaign chosen by what was seen, beyond the "
+            "declared rule.",
+        ),
+        (
+            "An action's mean is an average over the waves.",
+            "Effects that change with time: see whether waves differ.",
+        ),
+    ]
+    if gone:
+        by = "features and action" if found.missing == "by features" else "the action"
+        told.append(
+            (
+                f"Which {gone:,} outcomes are missing depends on {by} alone.",
+                "Units that stay silent because of their outcome.",
+            )
+        )
+    if found.absent and now.absent is not None:
+        told.append(
+            (
+                f"Units without a row had the outcome {cell(now.absent)}.",
+                "Rows that are lost, or still to come.",
+            )
+        )
+    if now.spec.cluster is None:
+        told.append(("Units are independent.", "Several units of one person: declare cluster."))
+    else:
+        told.append(
+            (
+                f"Units of different {now.spec.cluster} are independent.",
+                "Larger groups that share their fate; fewer than 30 clusters.",
+            )
+        )
+    return tuple(told)
+
+
+def remarks(found: "Findings") -> list[str]:
+    """Return what stands below the tables."""
+    said = [f"Note: {note}" for note in found.notes]
+    said += [f"Assumed: {what} What would break it: {how}" for what, how in found.assumptions]
+    return said
+
+
+def basis(found: "Findings") -> str:
+    """Say what the findings rest on, in one line."""
+    waves = counted(len(found.waves), "wave")
+    return (
+        f"Campaign {found.name} ({found.condition}): {waves}, {counted(found.units, 'unit')}, "
+        f"{counted(found.outcomes, 'outcome')}."
+    )

@@ -1,0 +1,344 @@
+"""The report's account of how the campaign was run, its limits, and its methods."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from seqbatch.campaign.decide.analysis import planned_waves
+from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.document import Heading, Items, Part, Picture, Section, placed
+from seqbatch.campaign.views.report_pictures import Share, shares
+from seqbatch.campaign.views.report_results import Material
+from seqbatch.campaign.views.status_text import constraints_said, events_table, what_was_done
+from seqbatch.display import Table, cell, counted, percent
+from seqbatch.policies.registry import text
+
+# ----------------------------------------------------------------------
+# What a report says of eligibility, limits and masks: what was declared, and what was used.
+
+
+Row = tuple[int | str, str, float, float | None, float]
+
+
+def constraints_declared(of: Material) -> Iterator[str]:
+    """Yield what was declared of who may get what, how many, and of masks."""
+    if of.created.masked:
+        until = "it was unmasked" if of.now.unmasked else "it is unmasked"
+        yield (
+            f"The campaign is masked: until {until}, actions are known by codes alone. The key has "
+            f"the fingerprint {of.created.key}."
+        )
+    yield from constraints_said(of.created.spec)
+
+
+def limits_used(of: Material) -> Table | None:
+    """Return every limit with what was used of it, in each wave and in all."""
+    rows = [*_in_waves(of), *_in_all(of)]
+    if not rows:
+        return None
+    shown = [
+        (wave, what, cell(used), "" if most is None else cell(most), cell(least) if least else "")
+        for wave, what, used, most, least in rows
+    ]
+    columns = ("wave", "limit of", "used", "at most", "at least")
+    return Table("Limits, and what was used", columns, shown, words=("limit of",), keys=2)
+
+
+def _in_waves(of: Material) -> Iterator[Row]:
+    spec = of.now.spec
+    given = {(row.wave, row.action): row.units for row in of.status.actions}
+    for wave in sorted({wave for wave, _ in given}):
+        for name, capacity in spec.capacity.items():
+            if capacity.each_wave is not None or capacity.at_least:
+                used = given.get((wave, name), 0)
+                yield wave, name, used, capacity.each_wave, capacity.at_least
+        if spec.budget is not None and spec.budget.each_wave is not None:
+            yield wave, "budget", _cost(of, given, wave), spec.budget.each_wave, 0
+
+
+def _in_all(of: Material) -> Iterator[Row]:
+    spec = of.now.spec
+    given = {(row.wave, row.action): row.units for row in of.status.actions}
+    for name, capacity in spec.capacity.items():
+        if capacity.total is not None:
+            yield "all", name, of.now.in_all.get(name, 0), capacity.total, 0
+    if spec.budget is not None and spec.budget.total is not None:
+        cost = sum(_cost(of, given, wave) for wave in {wave for wave, _ in given})
+        yield "all", "budget", cost, spec.budget.total, 0
+
+
+def _cost(of: Material, given: dict[tuple[int, str], int], wave: int) -> float:
+    return sum(action.cost * given.get((wave, action.name), 0) for action in of.now.actions)
+
+
+# ----------------------------------------------------------------------
+# How the numbers were made, in plain words with references, and what they take for granted.
+
+
+REFERENCES = (
+    "Han, Zhou, Hu, Blanchet, Glynn, Ye and Zhou (first version 2020), Sequential batch learning "
+    "in finite-action linear contextual bandits: the campaign in waves.",
+    "Luedtke and van der Laan (2016), Statistical inference for the mean outcome under a possibly "
+    "non-unique optimal treatment strategy: weights that keep intervals right.",
+    "Zhang, Janson and Murphy (2020), Inference for batched bandits; Hadad, Hirshberg, Zhan, Wager "
+    "and Athey (2021), Confidence intervals for policy evaluation in adaptive experiments: why "
+    "ordinary intervals fail here, and what to do.",
+    "Lan and DeMets (1983), Discrete sequential boundaries for clinical trials; Maurer and Bretz "
+    "(2013), Multiple testing in group sequential trials using graphical approaches: looks.",
+    "Dunnett (1955), A multiple comparison procedure for comparing several treatments with a "
+    "control; Holm (1979), A simple sequentially rejective multiple test procedure.",
+)
+
+
+def methods(of: Material) -> Section:
+    """Return how it was computed."""
+    level = percent(of.found.level)
+    said = [
+        "Every unit's chance of each action was logged before its outcome was known. Units that "
+        "were unlikely to get their action count for more, so that everybody is represented; a "
+        "model of the outcomes takes out what the features explain. Either of the two is enough "
+        "for the estimate to be right (it is called doubly robust).",
+        "A campaign that learns gives later waves to those who did well, by luck too. So each "
+        "wave is estimated for itself, and its part in the whole was fixed before its outcomes "
+        "were seen. That is what keeps the intervals right.",
+        f"Intervals have {level} coverage by Student's t. Where several actions are compared, the "
+        "intervals on the first screen are wider, so that all of them hold at once "
+        f"({_together(of)}). "
+        "Many p-values at once are corrected by Holm's method.",
+        "The gain of the rule to run next is judged on the last wave, each fifth of it by a rule "
+        "made without it; it is approximate.",
+    ]
+    if of.found.missing == "by features":
+        said.append("Outcomes that are missing are made up for by the features of their units.")
+    parts: list[Part] = [
+        *said,
+        *placed(of.found)["methods"],
+        Heading("References"),
+        Items(REFERENCES),
+    ]
+    return Section("methods", "How the numbers were made", parts)
+
+
+def _together(of: Material) -> str:
+    """Return the method by which several comparisons cover together; see Asking.lifts."""
+    fixed = all(wave.share is not None for wave in planned_waves(of.events))
+    plain = fixed and not of.now.spec.eligible and not of.found.stopping.looks
+    return "Dunnett" if plain else "Bonferroni"
+
+
+def assumed(of: Material) -> Section:
+    """Return what was assumed, and what would break it."""
+    title = "What was assumed, and what would break it"
+    rows = list(of.found.assumptions)
+    if not rows:
+        return Section("assumed", title, ["Nothing was estimated, so nothing is assumed."])
+    columns = ("assumed", "what would break it")
+    table = Table(f"{counted(len(rows), 'assumption')}", columns, rows, words=columns)
+    return Section("assumed", title, [table])
+
+
+# ----------------------------------------------------------------------
+# How the campaign was run: the plan and what became of it, who got what, looks, and the record.
+
+
+#: How policies that learn nothing choose.
+CHOSEN = {
+    "UniformRandom": "every action is equally likely in every wave.",
+    "FixedAction": "everybody gets the same action, but for units assigned at random.",
+}
+#: How many events a page lists; of longer histories the first and the last.
+MOST_EVENTS = 60
+
+
+def planned_and_done(of: Material) -> Section:
+    """Return what was planned, and what happened wave by wave."""
+    parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
+    if (limits := limits_used(of)) is not None:
+        parts.append(limits)
+    changes = [
+        _told(event)
+        for event in of.events
+        if event.kind in ("amend", "abort", "continue", "unmask")
+    ]
+    changes += [
+        f"Wave {event.payload['wave']} was closed with a reason: {event.why}"
+        for event in of.events
+        if event.kind == "close" and event.why
+    ]
+    parts += [Heading("What was changed on the way"), Items(changes)] if changes else [
+        "Nothing was changed on the way."]  # fmt: skip
+    return Section("conduct", "What was planned, and what happened", parts)
+
+
+def _planned(of: Material) -> Iterator[str]:
+    spec, now, measure = of.created.spec, of.created, of.found.measure
+    names = ", ".join(action.name for action in now.actions)
+    control = "none was declared" if spec.control is None else spec.control
+    if now.masked:
+        control = "named in the key"
+    yield f"Actions: {names}. The one that others are compared with: {control}."
+    unit = "" if measure.unit is None else f", in {measure.unit}"
+    wanted = "more" if measure.direction == "max" else "less"
+    yield f"Outcome: {measure.reward}{unit}; {wanted} is better."
+    if spec.grid.calendar:
+        yield (
+            f"{counted(len(now.sizes), 'wave')}, ended by the calendar; {of.units(sum(now.sizes))} "
+            "were expected in all."
+        )
+    else:
+        sizes = ", ".join(f"{size:,}" for size in now.sizes)
+        yield f"{counted(len(now.sizes), 'wave')} of {sizes} {measure.of}s."
+    usual = "later waves give each unit more often what the outcomes so far speak for."
+    yield (
+        f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} In full: "
+        f"{text(now.policy)}."
+    )
+    yield (
+        f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance that an "
+        f"action has for the others: {percent(now.floor)}."
+    )
+    yield from constraints_declared(of)
+    rule = spec.stopping
+    yield (
+        "No rule for stopping early was declared."
+        if rule.rule == "none"
+        else f"Rule for stopping early: {rule.rule}, with an error of {percent(rule.alpha)} in all"
+        + (f"; for futility, too, by bounds for a power of {percent(POWER)}." if rule.futility
+           else ".")
+    )  # fmt: skip
+
+
+def _waves(of: Material) -> Table:
+    assigned, closed = _times(of.events)
+    absent = any(wave.absent for wave in of.status.waves)
+    rows = [
+        [wave.wave, "open-ended" if wave.size is None else wave.size, wave.assigned, wave.observed,
+         *([wave.absent] if absent else []), _state(of, wave.wave, wave.closed),
+         assigned.get(wave.wave, ""), closed.get(wave.wave, "")]
+        for wave in of.status.waves
+    ]  # fmt: skip
+    words = ("state", "first assigned (UTC)", "closed (UTC)")
+    columns = ("wave", f"planned {of.found.measure.of}s", "got an action", "outcomes",
+               *(["counted as absent"] if absent else []), *words)  # fmt: skip
+    return Table("Wave by wave: planned and done", columns, rows, words=words)
+
+
+def _times(events: Sequence[Event]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return when each wave's first units were assigned, and when it was closed."""
+    assigned: dict[int, str] = {}
+    closed: dict[int, str] = {}
+    wave = 1
+    for event in events:
+        if event.kind == "assign":
+            assigned.setdefault(wave, event.at[:10])
+        elif event.kind == "close":
+            closed[wave] = event.at[:10]
+            wave += 1
+    return assigned, closed
+
+
+def _state(of: Material, wave: int, closed: bool) -> str:
+    now = of.now
+    if closed:
+        return "closed, not learned from" if wave in now.skipped else "closed"
+    if now.condition != "open":
+        return now.condition
+    return "open" if wave == now.wave else "to come"
+
+
+def _told(event: Event) -> str:
+    done = what_was_done(event)
+    what = {
+        "amend": "amended",
+        "abort": "ended early",
+        "continue": "went on against the rule",
+        "unmask": "unmasked",
+    }
+    return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
+
+
+def allocation(of: Material) -> Section:
+    """Return the share of each action by wave."""
+    sizes = Counter[int]()
+    for row in of.status.actions:
+        sizes[row.wave] += row.units
+    given = [Share(row.wave, row.action, row.units / sizes[row.wave])
+             for row in of.status.actions if sizes[row.wave]]  # fmt: skip
+    if not given:
+        return Section("allocation", "Who got which action", ["No unit has an action yet."])
+    rows = [
+        [row.wave, row.action, row.units, f"{row.units / sizes[row.wave]:.1%}",
+         row.randomised]
+        for row in of.status.actions
+        if sizes[row.wave]
+    ]  # fmt: skip
+    columns = ("wave", "action", f"{of.found.measure.of}s", "share", "of them at random")
+    table = Table("Who got which action", columns, rows, words=("action",), keys=2)
+    told = "; ".join(
+        f"wave {wave}: "
+        + ", ".join(f"{one.action} {one.share:.0%}" for one in given if one.wave == wave)
+        for wave in sizes
+    )
+    picture = Picture(
+        lambda: shares(given),
+        f"Share of each action by wave. {told}.",
+        "The share of a wave that got each action: the stronger the colour, the more.",
+    )
+    return Section("allocation", "Who got which action", [picture, table])
+
+
+def stopping(of: Material) -> Section:
+    """Return each look: boundary, statistic and verdict; or what looking without a rule costs."""
+    found = of.found.stopping
+    parts: list[Part] = []
+    if found.looks:
+        parts.append(
+            "After a wave each action's lead over the one it is compared with is divided by its "
+            "standard error. Beyond the boundary the lead is shown; boundaries are such that all "
+            "looks together err as seldom as declared. A repeated interval allows for that: all of "
+            "an action's, at every look, hold together as often as declared. Intervals of lifts on "
+            "the first screen allow for the looks, too; all others are for a single look."
+        )
+        parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
+    elif found.rule != "none":
+        parts.append(f"The declared rule ({found.rule}) has not been applied yet: no look so far.")
+    elif found.inflated is not None:
+        parts.append(inflation_text(found.inflated))
+    else:
+        parts.append("No rule for stopping early was declared.")
+    if found.gone_on:
+        parts.append(
+            Items([f"After wave {wave} it went on against the rule. Reason: {why}"
+                   for wave, why in found.gone_on.items()])
+        )  # fmt: skip
+    return Section("stopping", "Whether to stop", parts)
+
+
+def audit(of: Material) -> Section:
+    """Return what was done in short, and what the hashes are for."""
+    kinds = Counter(event.kind for event in of.events)
+    done = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+    amended = [
+        [event.sequence, event.at[:10], event.who, change["what"], _listed(change["from"]),
+         _listed(change["to"]), event.why]
+        for event in of.events
+        for change in event.payload.get("changes", ())
+    ]  # fmt: skip
+    columns = ("event", "when", "who", "what", "from", "to", "why")
+    parts: list[Part] = [f"{counted(len(of.events), 'event')} in all: {done}."]
+    if amended:
+        parts.append(Table("Amendments", columns, amended, words=columns[1:]))
+    parts += [
+        events_table(of.found.name, list(of.events)).shortened(MOST_EVENTS),
+        f"Hash of event {of.now.sequence}, the newest: {of.now.hash}\n"
+        "It depends on every event before it. Keep it elsewhere (seqbatch campaign seal): whoever "
+        "changes, removes or inserts anything up to here later gets another hash.",
+        f"Hash of all units, decisions, outcomes and estimates: {of.status.state}",
+        f"To have every hash checked, every estimate made again and every decision taken again: "
+        f"seqbatch campaign verify {of.found.name}",
+    ]
+    return Section("audit", "What is on record", parts)
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)

@@ -1,0 +1,300 @@
+"""The report's results: outcomes, the value of the run, metrics and data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isclose, sqrt
+
+from seqbatch.campaign.decide.analysis import Columns, logged
+from seqbatch.campaign.decide.counts import SMALL
+from seqbatch.campaign.record.situation import Situation, events_until, situation
+from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.spec.plan import planned
+from seqbatch.campaign.views.document import Items, Part, Picture, Section, placed
+from seqbatch.campaign.views.findings import Findings
+from seqbatch.campaign.views.findings_estimates import findings
+from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET
+from seqbatch.campaign.views.report_pictures import Bar, intervals
+from seqbatch.campaign.views.status import Status, Step, next_step, status
+from seqbatch.campaign.views.status_text import absences, clipped_text, measured, violations
+from seqbatch.display import Table, counted, number, percent
+from seqbatch.inference import Interval
+from seqbatch.inference.estimates import ENOUGH
+from seqbatch.planning import Plan
+
+# ----------------------------------------------------------------------
+# All that a report is made of, gathered at one event.
+
+
+#: A feature is shown this many standard deviations around its mean.
+AROUND = 1.5
+#: Below this p-value waves are called different, as in the notes of findings.
+DIFFERENT = 0.01
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the model in its own numbers.
+
+    Parameters
+    ----------
+    name, place
+        Of the column, and where it is among the model's.
+    mean, spread
+        In the first wave.
+    low, high
+        Between which values it is shown; 0 and 1 where it has no others.
+    binary
+        Whether it is 0 or 1.
+    """
+
+    name: str
+    place: int
+    mean: float
+    spread: float
+    low: float
+    high: float
+    binary: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """A campaign as it stood after its last event here.
+
+    Parameters
+    ----------
+    found, status, now, events
+        What was learned, where it stands in two ways, and all that was done.
+    step
+        What comes next, None where the campaign is shown as it was earlier.
+    features
+        The model's columns but for the constant and for products, where there are outcomes.
+    """
+
+    found: Findings
+    status: Status
+    now: Situation
+    events: Sequence[Event]
+    step: Step | None
+    features: tuple[Feature, ...]
+
+    @cached_property
+    def created(self) -> Situation:
+        """The campaign as it was created."""
+        return situation(self.events[:1])
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan that the waves' sizes came from, made again; None where there is none."""
+        grid = self.created.spec.grid
+        made = None if grid.plan is None else planned(self.created.spec, grid.plan)
+        # Another version may plan otherwise, and would then judge what was never promised.
+        return made if made is not None and made.grid.sizes == self.created.sizes else None
+
+    def units(self, count: int) -> str:
+        """Return a count of units by their name: "1,200 customers"."""
+        word = self.found.measure.of
+        return f"{count:,} {word if count == 1 else word + 's'}"
+
+
+def gathered(store: Store, name: str, *, at_event: int | None = None) -> Material:
+    """Gather all there is to say, as it was right after event number `at_event`."""
+    with store.read(name) as reader:
+        events = events_until(reader.events(), at_event)
+    # All of it is of the same event, whatever is done meanwhile.
+    last = len(events)
+    found = findings(store, name, at_event=last)
+    now = situation(events)
+    features: tuple[Feature, ...] = ()
+    if found.rule is not None:
+        with store.read(name) as reader:
+            features = _features(now, logged(reader, now).columns)
+    return Material(
+        found=found,
+        status=status(store, name, at_event=last),
+        now=now,
+        events=events,
+        step=next_step(store, name) if at_event is None else None,
+        features=features,
+    )
+
+
+def _features(now: Situation, columns: Columns) -> tuple[Feature, ...]:
+    return tuple(
+        _feature(now, columns, place)
+        for place, name in enumerate(columns.names)
+        if place and "*" not in name
+    )
+
+
+def _feature(now: Situation, columns: Columns, place: int) -> Feature:
+    name, mean = columns.names[place], columns.own_value(place, 0.0)
+    spread = columns.own_value(place, 1.0) - mean
+    binary = 0 < mean < 1 and isclose(spread, sqrt(mean * (1 - mean)), rel_tol=1e-2)
+    low, high = (0.0, 1.0) if binary else (mean - AROUND * spread, mean + AROUND * spread)
+    kept = None if now.learned is None else now.learned.numbers.get(name)
+    if kept is not None and not binary:
+        low = low if kept.low is None else max(low, kept.low)
+        high = high if kept.high is None else min(high, kept.high)
+    return Feature(name, place, mean, spread, low, high, binary)
+
+
+# ----------------------------------------------------------------------
+# What was learned: outcomes, the value of the run against its plan, metrics, and the data.
+
+
+def nothing(of: Material) -> str | None:
+    """Say why there is nothing to say about outcomes, None where there is something."""
+    if not of.found.known:
+        return NONE_YET
+    return EQUAL if of.found.all_equal else None
+
+
+def outcomes(of: Material) -> Section:
+    """Return every action's mean with its interval, pooled and wave by wave."""
+    title = "What came back"
+    if (why := nothing(of)) is not None:
+        return Section("outcomes", title, [why])
+    found, measure = of.found, of.found.measure
+    known = [mean for mean in found.means if mean.interval.known]
+    bars = [Bar.of(measure, mean.action, mean.interval) for mean in known]
+    words = f"{measure.head} if every {measure.of} got the action"
+    picture = Picture(
+        lambda: intervals(bars, title=words),
+        f"{words}, with {percent(found.level)} intervals: {'; '.join(b.words for b in bars)}.",
+        f"{words[0].upper()}{words[1:]}, with {percent(found.level)} intervals.",
+    )
+    parts: list[Part] = [picture] if bars else []
+    if measure.costs:
+        parts.append("What actions cost is part of all numbers.")
+    if len(found.waves) > 1 and found.lifts:
+        parts.append(
+            "What an action brings over another is averaged over the waves by itself: it need not "
+            "be exactly the difference of two means."
+        )
+    parts += placed(found)["outcomes"]
+    if found.means:
+        parts.append(
+            "Effective outcomes are how many outcomes of the action a wave is worth, had they been "
+            f"given evenly; with fewer than {ENOUGH} it has not been shown that intervals hold."
+        )
+    return Section("outcomes", title, parts)
+
+
+def value(of: Material) -> Section:
+    """Return what the run brought, against simpler ways and against its plan."""
+    title = "What the campaign itself brought"
+    if (why := nothing(of)) is not None:
+        return Section("value", title, [why])
+    found = of.found
+    parts: list[Part] = [
+        "A campaign that learns on the way gives more and more units what works. This is what that "
+        "was worth while it ran, as the outcomes say."
+    ]
+    parts += placed(found)["value"]
+    return Section("value", title, [*parts, *_against_plan(of)])
+
+
+def _against_plan(of: Material) -> list[Part]:
+    """Set the gain over random assignment beside the plan's, where the plan can be made again."""
+    run, measure = of.found.run, of.found.measure
+    if run is None or not run.over_random.known or of.plan is None:
+        return []
+    noises = {noise for _, noise in of.plan.model.scenarios}
+    certain = len(noises) == len(of.plan.request.law.guesses) == 1
+    if not certain or len(of.found.waves) < len(of.now.sizes):
+        return []
+    gain = run.over_random
+    planned, most = promised(of.plan)
+    least = "" if most is None else (
+        f" If that were so, no way of running these waves could have expected more than "
+        f"{number(measure.scale * most, 2)}, by the lower bound on what must be lost.")  # fmt: skip
+    sign = 1 if measure.direction == "max" else -1
+    seen = Interval(about="", estimate=sign * gain.estimate, error=gain.error, df=gain.df,
+                    level=gain.level, low=min(sign * gain.low, sign * gain.high),
+                    high=max(sign * gain.low, sign * gain.high))  # fmt: skip
+    effect, [noise] = of.plan.model.effect, noises
+    return [
+        f"Against the plan, in {measure.head} over assigning everybody at random: planned "
+        f"{number(measure.scale * planned, 2)}, measured {measure.signed(seen)}. The plan "
+        f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
+        f"one on average, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth "
+        "is another, so is what can be gained."
+    ]
+
+
+def promised(plan: Plan) -> tuple[float, float | None]:
+    """Return the gain over random assignment that a plan expects, and the most that any could."""
+    effect = plan.model.effect
+    lost, bound = plan.row.regret / plan.units, plan.row.lower_bound / plan.units
+    return effect - lost, effect - bound if bound == bound else None
+
+
+def metrics(of: Material) -> Section:
+    """Return what was watched besides the outcome, and whether it kept within its bounds."""
+    rows = [
+        [measured(row.metric, None if row.unit is None else f"({row.unit})"), row.action, row.count,
+         row.missing, "" if row.mean is None else number(row.mean, 3), _wanted(row),
+         {None: "", True: "passed", False: "VIOLATED"}[row.passed]]
+        for row in of.status.metrics
+    ]  # fmt: skip
+    if not rows:
+        declared = bool(of.now.spec.metrics)
+        said = NONE_YET if declared else "No metric and no guardrail was declared."
+        return Section("metrics", "Guardrails and other metrics", [said])
+    words = ("metric", "action", "wanted", "verdict")
+    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
+    broken = violations(of.status.metrics)
+    guarded = any(row.guardrail is not None for row in of.status.metrics)
+    absent = "" if of.now.absent is None else " (units that count as absent have no metrics)"
+    kept = ["Every mean is within its guardrail."] if guarded and not broken else []
+    return Section("metrics", "Guardrails and other metrics", [
+        *([Items(broken)] if broken else kept),
+        f"Plain means of what was recorded{absent}: they watch for harm, and are no comparison of "
+        "actions.",
+        Table("Metrics", columns, rows, words=words, keys=2),
+    ])  # fmt: skip
+
+
+def _wanted(row: object) -> str:
+    guardrail, more = getattr(row, "guardrail", None), getattr(row, "direction", "max") == "max"
+    if guardrail is None:
+        return "more" if more else "less"
+    return f"at {'least' if more else 'most'} {number(guardrail, 3)}"
+
+
+def quality(of: Material) -> Section:
+    """Return what came in and what is suspicious about it."""
+    return Section("quality", "The data", [Items(_checks(of)), *placed(of.found)["quality"]])
+
+
+def _checks(of: Material) -> list[str]:
+    """Return each check in a line, whether or not something was found."""
+    found, status = of.found, of.status
+    waves = found.quality.waves
+    said = list(found.quality.warnings)
+    tested = [one for one in waves if one.allocation_p is not None]
+    if tested and all((one.allocation_p or 0) >= SMALL for one in tested):
+        said.append("Sample ratio: in every closed wave actions were given as often as planned.")
+    closed = [wave for wave in status.waves if wave.closed]
+    units = sum(wave.assigned for wave in closed)
+    absent = sum(wave.absent for wave in status.waves)
+    if units:
+        gone = units - sum(wave.observed + wave.absent for wave in closed)
+        said.append(f"Missing: {gone:,} of {of.units(units)} of closed waves have no outcome "
+                    f"({percent(round(gone / units, 3))}).")  # fmt: skip
+    if absent:
+        recorded = sum(wave.observed for wave in status.waves)
+        told = absences(recorded, absent, status.absent_value, status.unit)
+        said.append(f"Absent: {told}.")
+    if len(found.waves) > 1:
+        moved = [one.about for one in found.drift if one.p < DIFFERENT]
+        said.append(f"Drift: not the same in all waves: {', '.join(moved)}." if moved
+                    else "Drift: nothing is clearly different from wave to wave.")  # fmt: skip
+    held = status.conflicts + status.quarantined
+    said.append(
+        f"Held rows: {counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined "
+        "(rows that were sent again count again)." if held else "Held rows: none."
+    )  # fmt: skip
+    said.append(f"{clipped_text(status.clipped)}." if status.clipped else "Clipped values: none.")
+    return [*said, *(note for note in found.notes if note not in found.quality.warnings)]

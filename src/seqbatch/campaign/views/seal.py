@@ -1,0 +1,169 @@
+"""Seals: a campaign's newest hash, kept elsewhere, to prove that its history was not shortened.
+
+The hash chain ties every event to those before it, but nothing inside a database can show that its
+last events were cut off, or that an older copy took its place. A seal, kept where whoever runs the
+database cannot change it, shows both: the event that it names must still be there, with its hash.
+Signed with a key, it also shows who made it.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from seqbatch.campaign.record.events import canonical, current
+from seqbatch.campaign.record.store import Reader, Store
+from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.output_files import atomically
+
+NEEDED = 'signing needs the package cryptography: pip install "seqbatch[signing]"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seal:
+    """What a campaign was at one moment.
+
+    Parameters
+    ----------
+    campaign
+        Its name.
+    event, hash
+        The number and hash of the newest event.
+    units, waves
+        Units assigned, and waves closed.
+    at
+        When the seal was made, in UTC.
+    key, signature
+        The public key and the signature of all the above, as hexadecimal; empty where not signed.
+    """
+
+    campaign: str
+    event: int
+    hash: str
+    units: int
+    waves: int
+    at: str
+    key: str = ""
+    signature: str = ""
+
+    def content(self) -> bytes:
+        """Return what is signed: everything but the signature."""
+        return canonical({**asdict(self), "signature": ""}).encode()
+
+    def write(self, path: str | Path) -> None:
+        """Write it to a file."""
+        with atomically(path) as partial:
+            partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Seal":
+        """Read it from a file."""
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            kinds = {name: type(value) for name, value in found.items()}
+            if kinds != {field.name: field.type for field in fields(cls)}:
+                raise ValueError("the names or types of its values are not a seal's")
+            return cls(**found)
+        except (ValueError, AttributeError, OSError) as error:
+            problem = (0, "", f"must be a seal, written by seal: {error}")
+            raise InvalidFileError(str(path), [problem], "nothing was compared") from None
+
+
+def seal(store: Store, name: str, *, key: str | Path | None = None) -> Seal:
+    """Return the seal of a campaign as it stands, signed where a private key's file is named."""
+    with store.read(name) as reader:
+        now = current(reader)
+    made = Seal(
+        campaign=now.name,
+        event=now.sequence,
+        hash=now.hash,
+        units=now.assigned,
+        waves=len(now.closes),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return made if key is None else _signed(made, Path(key))
+
+
+def broken(reader: Reader, seal: Seal, *, signer: str | Path | None = None) -> list[str]:
+    """Say what of a seal does not hold; nothing where all does.
+
+    Parameters
+    ----------
+    reader
+        The campaign, whose hash chain is verified elsewhere.
+    seal
+        What it was once.
+    signer
+        A public key's file; the seal must be signed by its owner.
+    """
+    found = []
+    if seal.campaign != reader.name:
+        found.append(f"the seal is of campaign {seal.campaign!r}, not of {reader.name!r}")
+    last = reader.last_event()
+    newest = 0 if last is None else last.sequence
+    if newest < seal.event:
+        found.append(
+            f"the seal is of event {seal.event}, and the newest event here is {newest}: the last "
+            "events were cut off, or this is an older copy"
+        )
+    elif reader.event(seal.event).hash != seal.hash:
+        found.append(f"event {seal.event} is not the one that was sealed: its hash is another")
+    if seal.signature and not _holds(seal):
+        found.append("the signature does not fit the seal: it was changed after it was signed")
+    if signer is not None and (not seal.signature or seal.key != _public(Path(signer))):
+        found.append(f"the seal was not signed by the owner of {signer}")
+    return found
+
+
+def _signed(made: Seal, path: Path) -> Seal:
+    private = _key(path, private=True)
+    made = replace(made, key=private.public_key().public_bytes_raw().hex())
+    return replace(made, signature=private.sign(made.content()).hex())
+
+
+def _holds(seal: Seal) -> bool:
+    ed25519 = _library("cryptography.hazmat.primitives.asymmetric.ed25519")
+    try:
+        public = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(seal.key))
+        public.verify(bytes.fromhex(seal.signature), seal.content())
+    except (ValueError, _library("cryptography.exceptions").InvalidSignature):
+        return False
+    return True
+
+
+def _public(path: Path) -> str:
+    made: str = _key(path, private=False).public_bytes_raw().hex()
+    return made
+
+
+def _key(path: Path, *, private: bool) -> Any:
+    """Read an Ed25519 key as OpenSSH or as OpenSSL writes it."""
+    serialization = _library("cryptography.hazmat.primitives.serialization")
+    kind = "private" if private else "public"
+    rule = f"the file of an Ed25519 {kind} key without a passphrase, as ssh-keygen makes it"
+    readers = [getattr(serialization, f"load_{form}_{kind}_key") for form in ("ssh", "pem")]
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidArgumentError("key", rule, f"{path}: {error.strerror}") from None
+    refused = _library("cryptography.exceptions").UnsupportedAlgorithm
+    for read in readers:
+        try:
+            found = read(content, password=None) if private else read(content)
+        except (ValueError, TypeError, refused):
+            continue
+        # Other kinds of keys have no raw form.
+        if hasattr(found, f"{kind}_bytes_raw"):
+            return found
+    raise InvalidArgumentError("key", rule, path)
+
+
+def _library(name: str) -> Any:
+    """Import a part of cryptography, which only seals need."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        rule = "left out where cryptography is not installed"
+        raise InvalidArgumentError("key", rule, name, NEEDED) from None

@@ -1,0 +1,326 @@
+"""Verify a campaign: check every hash, index row, estimate and decision again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import pyarrow as pa
+
+from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.events import hash_of, rows_hash
+from seqbatch.campaign.record.outcomes import counting
+from seqbatch.campaign.record.situation import relearns
+from seqbatch.campaign.record.store import (
+    OutcomeChunk,
+    Reader,
+    RowsElsewhere,
+    StateRecord,
+    Store,
+    UnitChunk,
+)
+from seqbatch.campaign.spec.masking import Key
+from seqbatch.campaign.views.seal import Seal, broken
+from seqbatch.campaign.views.verify_checks import (
+    ROUNDING,
+    DecisionChecks,
+    Finding,
+    Findings,
+    Past,
+    StateChecks,
+    StoredAbsences,
+    Verified,
+    differences,
+    surplus,
+    wrong_sums,
+)
+from seqbatch.campaign.warehouse.statement import UNPROVEN
+from seqbatch.core.arrays import Integers
+from seqbatch.errors import CampaignStateError, InvalidSpecError, SeqbatchError, StoreError
+
+# ----------------------------------------------------------------------
+# Prove a campaign: every hash, every index row, every estimate and every decision, again.
+#
+# The hash chain shows that nothing was changed; the replay shows that what was decided is what the
+# declared policy decides. Decisions are replayed from the stored states, states are computed again
+# from the stored rows, and all are compared bit for bit. Another machine may round otherwise:
+# numbers that agree to `ROUNDING` are told in a note, and are no damage.
+#
+# Records are read one chunk at a time, so that memory does not grow with the campaign.
+
+
+C = TypeVar("C", UnitChunk, OutcomeChunk)
+STOPPED = (
+    "no id can be looked up while a file of units is damaged; chunks of other units that were "
+    "therefore not decided on again: {:,}. Verify once more when the file is restored"
+)
+#: How a finding begins whose record made a store refuse.
+_UNREADABLE = "cannot be read: StoreError: "
+
+
+def verify(
+    store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
+) -> Verified:
+    """Check one campaign from end to end, and against a seal where one is given."""
+    with store.read(name) as reader:
+        found, cut = _Verifying(reader).run(), []
+        if seal is not None:
+            said = broken(reader, seal, signer=signer)
+            cut = [Finding(seal.event, "seal", text) for text in said]
+    return replace(found, findings=(*_tombstones(store), *found.findings, *cut))
+
+
+def _tombstones(store: Store) -> list[Finding]:
+    """Check what is left of campaigns that were deleted: their hashes, and that none is missing."""
+    found, previous = [], ""
+    for tombstone in store.tombstones():
+        place = f"tombstone of campaign {tombstone.name!r}"
+        if hash_of(tombstone.name, tombstone) != tombstone.hash:
+            found.append(Finding(0, place, "is not what was signed"))
+        if tombstone.previous != previous:
+            found.append(Finding(0, place, "the one before it is missing"))
+        previous = tombstone.hash
+    return found
+
+
+def _stopped(found: list[Finding]) -> list[Finding]:
+    """Return the findings at chunks of units that a file named by another finding led to.
+
+    The index of ids is read from all files of units: one that is damaged stops every lookup.
+    """
+    led_to = {f"{_UNREADABLE}{finding.problem}"[:300] for finding in found}
+    return [each for each in found if "unit chunk" in each.place and each.problem in led_to]
+
+
+def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
+    """Return a chunk, what is wrong with its rows, and the rows."""
+    problems: list[str] = []
+    tables: list[pa.Table] = []
+    for content in (value for value in vars(chunk).values() if isinstance(value, bytes)):
+        try:
+            tables.append(unpack(content))
+        except StoreError as error:
+            what = "" if isinstance(content, RowsElsewhere) else _UNREADABLE
+            problems.append(f"{what}{error}"[:300])
+    return chunk, problems, [] if problems else tables
+
+
+class _Verifying:
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._events = reader, reader.events()
+        self._past, self._findings = Past(self._events), Findings()
+        self._decisions = DecisionChecks(reader, self._past, self._findings)
+        # The hashes of every event's records, as they are found.
+        self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
+        self._absent = StoredAbsences()
+        self._units = self._outcomes = self._recomputed = 0
+
+    def run(self) -> Verified:
+        guard = self._findings.guard
+        guard(0, "events", self._chain)
+        # What cannot be read cannot be replayed; the hashes are still checked, record by record.
+        guard(1, "spec", self._past.read)
+        guard(0, "outcome chunks", self._outcome_chunks)
+        guard(0, "states", self._state_records)
+        guard(0, "unit chunks", self._unit_chunks)
+        guard(0, "lots", self._decisions.highest_lots)
+        guard(0, "rows of events", self._rows)
+        guard(0, "indexes", self._index_sizes)
+        if self._past.readable:
+            self._learn_again()
+        return self._verified()
+
+    def _learn_again(self) -> None:
+        checks = StateChecks(self._reader, self._past, self._absent, self._findings)
+        for event in self._events:
+            learns = event.kind == "amend" and relearns(event.payload)
+            if learns or event.kind in ("create", "close"):
+                self._findings.guard(event.sequence, "state", lambda e=event: checks.estimate(e))
+        self._recomputed = checks.recomputed
+
+    def _verified(self) -> Verified:
+        """Sum up what was found, in the order of events, and what should be known beside it."""
+        notes: tuple[str, ...] = ()
+        if self._findings.rounded:
+            notes = (
+                f"numbers computed again differ by up to {self._findings.rounded:.1g}, within "
+                f"rounding ({ROUNDING:g}): another machine or another library made them",
+            )
+        notes += tuple(
+            UNPROVEN.format(event.payload["wave"])
+            for event in self._events
+            if "elsewhere" in event.payload
+        )
+        if stopped := _stopped(self._findings.found):
+            notes += (STOPPED.format(len(stopped)),)
+        found = [finding for finding in self._findings.found if finding not in stopped]
+        order = tuple(sorted(found, key=lambda finding: finding.event))
+        replayed, recomputed = self._decisions.replayed, self._recomputed
+        return Verified(len(self._events), replayed, self._outcomes, recomputed, order, notes)
+
+    def _chain(self) -> None:
+        previous = ""
+        if not self._events:
+            self._findings.add(0, "events", "there are none; a campaign begins with one")
+        for place, event in enumerate(self._events, start=1):
+            if event.sequence != place:
+                self._findings.add(event.sequence, "sequence", f"should be number {place}")
+            if event.previous != previous:
+                self._findings.add(
+                    event.sequence, "previous", "is not the hash of the event before"
+                )
+            if hash_of(self._reader.name, event) != event.hash:
+                self._findings.add(event.sequence, "hash", "the event is not what was signed")
+            previous = event.hash
+        if self._events:
+            spec = self._events[0].payload.get("spec", {})
+            named = spec.get("name") if isinstance(spec, dict) else None
+            if named != self._reader.name:
+                self._findings.add(
+                    1, "name", f"the store says {self._reader.name!r}, the event {named!r}"
+                )
+        self._keys()
+        fold = self._reader.fold()
+        if fold is not None and fold.event > len(self._events):
+            self._findings.add(fold.event, "event", "there was such an event, and it is missing")
+
+    def _keys(self) -> None:
+        """Compare the key that a masked campaign was unmasked with to its fingerprint."""
+        for event in self._events:
+            if event.kind != "unmask":
+                continue
+            said = event.payload
+            key = Key(self._reader.name, said["codes"], said["control"], said["salt"])
+            if key.fingerprint != self._events[0].payload.get("key"):
+                self._findings.add(event.sequence, "key", "is not the one that was made at create")
+
+    def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
+        """Check a record's hash, and that it belongs to an event."""
+        if hash_of(self._reader.name, record) != record.hash:
+            self._findings.add(record.event, place, "its bytes are not those that were hashed")
+        if record.event in self._hashes:
+            self._hashes[record.event].append(record.hash)
+        else:
+            self._findings.add(record.event, place, "belongs to no event; its event is missing")
+
+    def _rows(self) -> None:
+        for event in self._events:
+            if rows_hash(self._hashes[event.sequence]) != event.rows_hash:
+                self._findings.add(event.sequence, "rows", "are not those that were signed")
+
+    def _outcome_chunks(self) -> None:
+        guard = self._findings.guard
+        for chunk, problems, rows in over(_read, self._reader.outcome_chunks()):
+            place = f"outcome chunk {chunk.chunk}"
+            guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
+            for problem in problems:
+                self._findings.add(chunk.event, place, problem)
+            if not problems:
+                guard(chunk.event, place, lambda c=chunk, r=rows: self._outcome_rows(c, *r))
+
+    def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
+        """Compare the rows of a chunk that count with the indexes."""
+        rows = counting(rows)
+        self._outcomes += rows.num_rows
+        self._absent.note(chunk.event, rows)
+        spec = self._past.after(1).spec if self._past.readable else None
+        found: list[tuple[str, str]] = []
+        if not self._reader.derived:
+            found += differences(self._reader, rows, chunk.event, spec)
+        if spec is not None:
+            found += wrong_sums(rows, spec)
+        for place, problem in found:
+            self._findings.add(chunk.event, place, problem)
+        numbers = rows["number"].to_numpy()
+        if "outcome" in rows.column_names:
+            self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
+
+    def _owners(self, event: int, ids: list[str], numbers: Integers) -> None:
+        for text, number, owner in zip(
+            ids, numbers.tolist(), self._reader.owners(ids).tolist(), strict=True
+        ):
+            if number != owner:
+                problem = f"the index says unit number {owner}, the record {number}"
+                self._findings.add(event, f"outcome id {text!r}", problem)
+
+    def _state_records(self) -> None:
+        for state in self._reader.states():
+            place = f"state after wave {state.wave}"
+            self._findings.guard(state.event, place, lambda s=state, p=place: self._record(s, p))
+
+    def _unit_chunks(self) -> None:
+        guard = self._findings.guard
+        for chunk, problems, rows in over(_read, self._reader.unit_chunks(given=True)):
+            place = f"unit chunk {chunk.chunk}"
+            guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
+            for problem in problems:
+                self._findings.add(chunk.event, place, problem)
+            if chunk.first != self._units:
+                self._findings.add(
+                    chunk.event, place, f"starts at {chunk.first}, not {self._units}"
+                )
+            self._units = chunk.first + chunk.count
+            if self._decisions.open_before(chunk.event):
+                guard(chunk.event, place, self._decisions.replay_together)
+            if not problems:
+                guard(chunk.event, place, lambda c=chunk, r=rows: self._decisions.replay(c, *r))
+        guard(0, "unit chunks", self._decisions.replay_together)
+
+    def _index_sizes(self) -> None:
+        """Look for rows of the indexes that no record knows; others were compared already."""
+        if self._reader.derived:
+            return
+        for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
+            self._findings.add(0, place, problem)
+
+
+# ----------------------------------------------------------------------
+# A store that is damaged gives an error that says where, never a traceback.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Stored(Protocol):
+    store: Store
+    name: str
+
+
+S = TypeVar("S", bound=_Stored)
+
+
+def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Turn what a damaged record makes a call raise into a StoreError that names the record.
+
+    Whatever a call raises that is not an error of this package may come of damage: of a number
+    that is text, a row that is gone. The campaign is then verified. What is found is named; where
+    nothing is, it was no damage, and the error goes its way.
+    """
+
+    @wraps(call)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(self, *args, **kwargs)
+        except (SeqbatchError, OSError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            found = _found(self)
+            if found is None:
+                raise
+            raise StoreError(
+                f"{self.store.label}: campaign {self.name} is damaged ({found}). Nothing was "
+                "changed. Restore the database; verify the campaign to see all there is."
+            ) from error
+
+    return guarded
+
+
+def _found(campaign: _Stored) -> Any:
+    """Return the first thing that a verification finds, None where there is none."""
+    try:
+        return next(iter(verify(campaign.store, campaign.name).findings), None)
+    except (StoreError, CampaignStateError, InvalidSpecError) as error:
+        return error

@@ -1,0 +1,695 @@
+"""The checks of a verification: decisions, outcomes, states, looks, proposals, surplus rows."""
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
+from itertools import islice
+from math import isclose
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seqbatch.campaign.decide.decision import Together, decide
+from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.learning import closed, relearned
+from seqbatch.campaign.decide.replanning import proposed
+from seqbatch.campaign.decide.stopping import KeptSums, look
+from seqbatch.campaign.decide.verdicts import weighted
+from seqbatch.campaign.features.encoder import learn
+from seqbatch.campaign.files.columns import as_column
+from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_kept, unpack_state
+from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.outcomes import (
+    ABSENT,
+    Absentees,
+    Ledger,
+    News,
+    absentees,
+    counting,
+    parts_of,
+)
+from seqbatch.campaign.record.situation import Situation, history
+from seqbatch.campaign.record.store import Event, Reader, StateRecord, UnitChunk
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
+from seqbatch.errors import StoreError
+
+# ----------------------------------------------------------------------
+# What a verification found, and what its parts share: findings, rounding, and the past.
+
+
+#: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be: the event (0: an index), the place, what differs."""
+
+    event: int
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        where = f"event {self.event}" if self.event else "index"
+        return f"{where}, {self.place}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a verification looked at, what it found, and what is no damage but should be known.
+
+    Parameters
+    ----------
+    events
+        Events.
+    units
+        Units that were decided on again; those of a chunk that cannot be read are not among them.
+    outcomes
+        Rows of outcomes that were read.
+    states
+        Estimates that were computed again.
+    findings, notes
+        What is not as it should be, and what is no damage.
+    """
+
+    events: int
+    units: int
+    outcomes: int
+    states: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+@dataclass
+class Findings:
+    """What was found so far, and by how much numbers differ that were rounded otherwise."""
+
+    found: list[Finding] = field(default_factory=list)
+    rounded: float = 0.0
+
+    def add(self, event: int, place: str, problem: str) -> None:
+        """Add a finding."""
+        # The number of an event may itself be damaged.
+        number = event if isinstance(event, int) else 0
+        self.found.append(Finding(number, place, problem))
+
+    def guard(self, event: int, place: str, call: Any) -> None:
+        """Call, and turn what a damaged record can raise into a finding."""
+        try:
+            call()
+        except Exception as error:
+            self.add(event, place, f"cannot be read: {type(error).__name__}: {error}"[:300])
+
+    def beyond_rounding(self, apart: float) -> bool:
+        """Say whether numbers that are so far apart differ; what is rounding is noted."""
+        if 0 < apart < ROUNDING:
+            self.rounded = max(self.rounded, apart)
+            return False
+        return bool(apart)
+
+
+class Past:
+    """Where the campaign stood after each event.
+
+    Parameters
+    ----------
+    events
+        All of them.
+
+    Attributes
+    ----------
+    readable
+        Whether every event can be read: what cannot be read cannot be replayed.
+    """
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events, self.readable = events, False
+        self._history: Iterator[Situation] = iter(())
+        self._now: Situation | None = None
+
+    def read(self) -> None:
+        """Find out whether every event can be read."""
+        deque(history(self.events), maxlen=0)
+        self.readable = True
+
+    def after(self, event: int) -> Situation:
+        """Return where the campaign stood after an event.
+
+        Events are asked for in order, or from the start again; one situation is kept, not all.
+        """
+        if self._now is None or self._now.sequence > event:
+            self._history = history(self.events)
+            self._now = next(self._history)
+        while self._now.sequence < event:
+            self._now = next(self._history)
+        return self._now
+
+
+# ----------------------------------------------------------------------
+# What a verification asks of recorded outcomes: the indexes, the sums, and who was absent.
+
+
+def differences(
+    reader: Reader, rows: pa.Table, event: int, spec: Spec | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of every outcome that the index has otherwise.
+
+    Parameters
+    ----------
+    reader
+        Where the index is.
+    rows, event
+        The rows of a recorded chunk that count, and its event.
+    spec
+        The campaign's spec; where it cannot be read, the parts of outcomes are not compared.
+    """
+    parts = 0 if spec is None else len(spec.parts)
+    numbers, versions = rows["number"].to_numpy(), rows["version"].to_pylist()
+    columns = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
+    # Flat tuples of numbers: Python need not look through them again and again.
+    indexed = {
+        (number, version): (*found, when)
+        for number, version, found, when in reader.outcome_versions(np.unique(numbers))
+    }
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    for number, version, row in zip(numbers.tolist(), versions, cells, strict=True):
+        found = indexed.get((number, version))
+        # What an absent unit counts as is a number alone.
+        expected = (*(row if version else row[:1]), event)
+        if found != expected and not (found is not None and _alike(found, expected)):
+            said = "nothing" if found is None else f"{_told(found[:-1])} of event {found[-1]}"
+            place = f"outcome of unit number {number}, version {version}"
+            yield place, f"the index says {said}, the record {_told(expected[:-1])}"
+
+
+def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of every reward that is not the sum of its columns."""
+    reward = spec.reward
+    if reward.sum is None:
+        return
+    recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
+    sums = weighted(reward, parts_of(recorded, len(reward.columns)))
+    values = recorded["value"].to_numpy()
+    for row in np.flatnonzero(sums != values).tolist():
+        place = f"outcome of unit number {recorded['number'][row].as_py()}"
+        yield place, f"the reward is {values[row]!r}, its columns sum to {sums[row]!r}"
+
+
+def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    # NaN, which stands for a metric that is missing, is not equal to itself.
+    if len(left) != len(right):
+        return False
+    return all(a == b or (a != a and b != b) for a, b in zip(left, right, strict=True))
+
+
+def _told(cells: tuple[Any, ...]) -> str:
+    return ", ".join(map(repr, cells))
+
+
+class StoredAbsences:
+    """Who counts as absent by which event, kept as a count and a hash: memory stays flat."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, Any] = {}
+        self._counts: dict[int, int] = {}
+
+    def note(self, event: int, rows: pa.Table) -> None:
+        """Take in the absent units of a recorded chunk."""
+        absent = rows.filter(pa.array(rows["verdict"].to_numpy() == ABSENT))
+        self._add(event, absent["number"].to_numpy(), absent["value"].to_numpy())
+
+    def _add(self, event: int, numbers: Any, values: Any) -> None:
+        if len(numbers):
+            pairs = np.rec.fromarrays([numbers.astype("<i8"), values.astype("<f8")])
+            self._hashes.setdefault(event, blake2b()).update(pairs.tobytes())
+            self._counts[event] = self._counts.get(event, 0) + len(numbers)
+
+    def problem(self, event: int, gone: Absentees) -> str | None:
+        """Say how those stored with an event differ from those that should be; None if not."""
+        expected = StoredAbsences()
+        expected._add(event, gone.numbers, np.full(len(gone.numbers), gone.value))
+        if expected._digest(event) == self._digest(event):
+            return None
+        stored = self._counts.get(event, 0)
+        return (
+            f"the rows make {len(gone.numbers):,} units count as {gone.value:g}, stored are "
+            f"{stored:,}, or others"
+        )
+
+    def _digest(self, event: int) -> str:
+        found = self._hashes.get(event)
+        return "" if found is None else str(found.hexdigest())
+
+
+# ----------------------------------------------------------------------
+# What a verification asks of looks: the same numbers again, from the stored rows.
+
+
+#: Numbers that differ by less were rounded otherwise.
+
+
+def wrong_look(
+    reader: Reader,
+    now: Situation,
+    before: list[Event],
+    event: Event,
+    states: tuple[StateRecord, StateRecord],
+) -> str | None:
+    """Say what is wrong with the look that a closing stored, None where nothing is.
+
+    It is taken again as it was, from the wave's rows and the sums that the look before it kept. If
+    those are right, and these come out the same, so are these: looks are checked in their order.
+
+    Parameters
+    ----------
+    reader
+        Where the rows are.
+    now
+        Where the campaign stood when the wave was closed, what it taught included.
+    before, event
+        All events before, and that of closing.
+    states
+        The state before, and the one that closing stored.
+    """
+    stored = event.payload.get("stopping")
+    again, sums = look(reader, now, before, states[0])
+    plain = None if again is None else again.plain()
+    if not alike(stored, plain):
+        return f"the rows give {plain}, not {stored}"
+    if not _same_sums(sums, states[1]):
+        return "the rows give other sums than those kept for the next look"
+    return None
+
+
+def _same_sums(sums: KeptSums | None, stored: StateRecord) -> bool:
+    """Whether the sums kept beside a state are these, but for rounding."""
+    arrays, kept = {} if sums is None else sums.arrays, unpack_kept(stored.content) or {}
+    return arrays.keys() == kept.keys() and all(
+        difference(arrays[name], kept[name]) <= ROUNDING for name in arrays
+    )
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Say whether plain values are the same, numbers but for rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return bool(one == other)
+
+
+# ----------------------------------------------------------------------
+# What a verification asks of proposals: the same sizes again, and those adopted that were made.
+
+
+def wrong_proposal(now: Situation, state: Any, event: Event) -> str | None:
+    """Say what is wrong with the proposal that a closing stored, None where nothing is.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stood when the wave was closed, what it taught included.
+    state
+        What the policy knew afterwards, learned again from the rows.
+    event
+        That of closing.
+    """
+    stored = event.payload.get("proposal")
+    if stored is None and not now.spec.grid.adaptive:
+        return None
+    again = proposed(now, state)
+    plain = None if again is None else again.plain()
+    return None if alike(stored, plain) else f"the rows give {plain}, not {stored}"
+
+
+def wrong_adoption(now: Situation, events: Sequence[Event], event: Event) -> str | None:
+    """Say in what an adoption differs from the proposal that it names, None where in nothing.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stood before it.
+    events, event
+        All events, and that of the adoption.
+    """
+    payload = event.payload
+    if "adopted" not in payload:
+        return None
+    made = events[payload["adopted"] - 1].payload.get("proposal")
+    if made is None or now.proposal != made:
+        return f"event {payload['adopted']} made no proposal that could be adopted then"
+    ahead = payload["sizes"][now.wave - 1 :]
+    if (ahead, payload["explored"]) != (made["sizes"], made["explored"]):
+        return (
+            f"sizes {ahead} with {payload['explored']:g} at random were adopted, proposed were "
+            f"{made['sizes']} with {made['explored']:g}"
+        )
+    return None
+
+
+# ----------------------------------------------------------------------
+# What a verification asks of states: that the stored rows, learned again, give them again.
+
+
+class StateChecks:
+    """Learns again what every event taught.
+
+    Parameters
+    ----------
+    reader, past
+        The records, and where the campaign stood.
+    absent
+        The absent units that recorded outcomes tell of.
+    findings
+        Where differences go.
+    """
+
+    def __init__(
+        self, reader: Reader, past: Past, absent: StoredAbsences, findings: Findings
+    ) -> None:
+        self._reader, self._past, self._absent = reader, past, absent
+        self._findings = findings
+        #: Estimates that were computed again.
+        self.recomputed = 0
+
+    def estimate(self, event: Event) -> None:
+        """Compute a state again from the rows, and compare it with the stored one."""
+        stored = self._reader.last_state(before_event=event.sequence + 1)
+        if stored is None or stored.event != event.sequence:
+            self._findings.add(event.sequence, "state", "is missing")
+            return
+        # Before first, then after: what is asked for in order is not folded twice.
+        state = self._closed(event, stored) if event.kind == "close" else None
+        before = self._past.after(event.sequence - 1) if event.kind == "amend" else None
+        if before and (problem := wrong_adoption(before, self._past.events, event)):
+            self._findings.add(event.sequence, "adopted proposal", problem)
+        now = self._past.after(event.sequence)
+        if event.kind == "create":
+            state = now.made_policy().begin(now.problem())
+        elif event.kind == "amend":
+            known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
+            state = relearned(now, self._reader, known, waves=now.wave - 1)
+        kept = unpack_state(stored.content, now)
+        self.recomputed += 1
+        if self._findings.beyond_rounding(agreement(state, kept)):
+            self._findings.add(event.sequence, f"state after wave {stored.wave}",
+                       "learning the stored rows again gives other numbers")  # fmt: skip
+
+    def _closed(self, event: Event, stored: StateRecord) -> Any:
+        now = self._past.after(event.sequence - 1)
+        if (said := event.payload.get("elsewhere")) is not None:
+            return self._closed_elsewhere(event, now, said)
+        if now.wave == 1:
+            chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
+            learned = learn(
+                now.encoder(),
+                lambda: (
+                    unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks)
+                ),
+                units=now.units[0],
+            ).plain()
+            said = event.payload["learned"]
+            if learned != said:
+                self._findings.add(
+                    event.sequence, "learned", f"the rows give {learned}, not {said}"
+                )
+        before = self._reader.last_state(before_event=event.sequence)
+        assert before is not None
+        after = self._past.after(event.sequence)
+        learner = replace(now, learned=after.learned, skipped=after.skipped)
+        events = self._past.events[: event.sequence - 1]
+        if problem := wrong_look(self._reader, learner, events, event, (before, stored)):
+            self._findings.add(event.sequence, "stopping", problem)
+        news = News.since(self._reader, now, before.event)
+        skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
+        gone = absentees(self._reader, now, news.fresh, at=at, skip=skip)
+        if problem := self._absent.problem(event.sequence, gone):
+            self._findings.add(event.sequence, "absent units", problem)
+        if gone.waiting != after.waiting:
+            problem = f"the times of events give {gone.waiting}, not {after.waiting}"
+            self._findings.add(event.sequence, "waiting assignments", problem)
+        news = news.counting(gone.ledger(parts=0))
+        state = closed(learner, unpack_state(before.content, now), self._reader, news)
+        if problem := wrong_proposal(learner, state, event):
+            self._findings.add(event.sequence, "proposal", problem)
+        return state
+
+    def _closed_elsewhere(self, event: Event, now: Situation, said: dict[str, Any]) -> Any:
+        """Learn again from the sums on record, and make the statement again that they are of."""
+        before = self._reader.last_state(before_event=event.sequence)
+        assert before is not None
+        state = unpack_state(before.content, now)
+        if problem := wrong_evidence(now, state, said):
+            self._findings.add(event.sequence, "sums", problem)
+        return learned_elsewhere(now, state, said["sums"])
+
+
+# ----------------------------------------------------------------------
+# Rows of the indexes that no record knows: what a verification of the records cannot meet.
+
+
+#: Rows of one index that are named one by one.
+NAMED = 20
+
+
+def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of rows that only an index has.
+
+    Parameters
+    ----------
+    reader
+        The campaign.
+    units, outcomes
+        How many units and outcomes that count its records have. Where an index has no more, every
+        one of its rows was compared with a record already, and nothing is read here.
+    """
+    numbers, values, ids = reader.index_sizes()
+    if numbers != units:
+        yield from islice(_units(reader, units), NAMED)
+    if values != outcomes:
+        yield "outcomes", f"{values:,} are indexed, {outcomes:,} were recorded"
+        yield from islice(_outcomes(reader), NAMED)
+    if ids > outcomes:
+        yield "outcome ids", f"{ids:,} are indexed, {outcomes:,} were recorded"
+        yield from islice(_ids(reader), NAMED)
+
+
+def _units(reader: Reader, units: int) -> Iterator[tuple[str, str]]:
+    # The whole index first: some databases answer one question at a time.
+    for unit, number in list(reader.number_index()):
+        if not (0 <= number < units and _assigned(reader, unit, number)):
+            yield f"unit {unit!r}", "is in the index but was never assigned"
+
+
+def _assigned(reader: Reader, unit: str, number: int) -> bool:
+    extent = reader.extent_of(number)
+    [chunk] = reader.unit_chunks(given=True, chunks=[extent.chunk])
+    try:
+        given = unpack(chunk.given)
+    except StoreError:
+        # The chunk is damaged, which was found before.
+        return False
+    place = number - extent.first
+    return place < given.num_rows and bool(given.column(0)[place].as_py() == unit)
+
+
+def _outcomes(reader: Reader) -> Iterator[tuple[str, str]]:
+    recorded = Ledger.of(reader.outcome_chunks())
+    versions = int(recorded.versions.max(initial=0)) + 1
+    keys = np.sort(recorded.numbers * versions + recorded.versions)
+    for number, version, value, event in reader.outcome_index():
+        key = number * versions + version
+        place = int(np.searchsorted(keys, key))
+        if not 0 <= version < versions or place == len(keys) or keys[place] != key:
+            problem = f"{value!r} of event {event} is in the index but was never recorded"
+            yield f"outcome of unit number {number}, version {version}", problem
+
+
+def _ids(reader: Reader) -> Iterator[tuple[str, str]]:
+    recorded: set[str] = set()
+    for chunk in reader.outcome_chunks():
+        rows = counting(unpack(chunk.rows))
+        if "outcome" in rows.column_names:
+            recorded.update(rows["outcome"].to_pylist())
+    for text, number in reader.owner_index():
+        if text not in recorded:
+            problem = f"of unit number {number} is in the index but was never recorded"
+            yield f"outcome id {text!r}", problem
+
+
+# ----------------------------------------------------------------------
+# What a verification asks of decisions: that they are made again, unit by unit, bit for bit.
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A chunk whose event is not over: its units are decided on together with the others."""
+
+    event: int
+    units: pa.Array
+    given: Any
+    stored: Decided
+    known: Any
+
+
+class DecisionChecks:
+    """Decides again for the units of one chunk after another, in their order.
+
+    Parameters
+    ----------
+    reader, past
+        The records, and where the campaign stood.
+    findings
+        Where differences go.
+    """
+
+    def __init__(self, reader: Reader, past: Past, findings: Findings) -> None:
+        self._reader, self._past, self._findings = reader, past, findings
+        # The events that came with a new state, and the state after one of them.
+        turns = ("create", "close", "amend")
+        self._turns = [event.sequence for event in past.events if event.kind in turns]
+        self._state: tuple[int, Any] | None = None
+        # The units of one event that are decided on together.
+        self._together: list[_Waiting] = []
+        #: Units that were decided on again.
+        self.replayed = 0
+        # The highest lot of every event that drew its units.
+        self._drawn: dict[int, int] = {}
+
+    def open_before(self, event: int) -> bool:
+        """Say whether units of an event before this one wait for the rest of theirs."""
+        return bool(self._together) and self._together[0].event != event
+
+    def replay(self, chunk: UnitChunk, given: pa.Table, decided: pa.Table) -> None:
+        """Look the units of a chunk up in the index, and decide again for them."""
+        stored = Decided.of(decided)
+        if not given.num_rows == len(stored.actions) == chunk.count:
+            rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
+            self._findings.add(
+                chunk.event, f"unit chunk {chunk.chunk}", f"has {rows}, not {chunk.count}"
+            )
+            return
+        units = as_column(given.column(0))
+        numbers = self._reader.numbers(units)
+        expected = np.arange(chunk.first, chunk.first + len(units))
+        for row in np.flatnonzero(numbers != expected)[:NAMED]:
+            problem = f"the index says number {numbers[row]}, not {expected[row]}"
+            if numbers[row] < 0:
+                problem = "is not in the index"
+            self._findings.add(chunk.event, f"unit {units[row].as_py()!r}", problem)
+        if not self._past.readable or chunk.event > len(self._past.events):
+            return
+        now = self._past.after(chunk.event - 1)
+        if chunk.wave != now.wave:
+            self._findings.add(
+                chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}"
+            )
+        self._lots(chunk.event, now, units)
+        drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
+        if (known := self._known(now)) is None:
+            return
+        if now.spec.balanced:
+            self._together.append(_Waiting(chunk.event, units, given, stored, known))
+        else:
+            again = decide(now, now.made_policy(), known, given, drawn)
+            self._compare(chunk.event, now, units, stored, again)
+
+    def replay_together(self) -> None:
+        """Decide again for the units of one event that were decided on together."""
+        waiting, self._together = self._together, []
+        if not waiting:
+            return
+        now = self._past.after(waiting[0].event - 1)
+        event = Together(now, now.made_policy())
+        for piece in waiting:
+            event.add(piece.units, piece.given, piece.known)
+        logged = np.concatenate([piece.stored.probabilities for piece in waiting])
+        again, start = event.decided(np.ascontiguousarray(logged[:, list(now.active)])), 0
+        for piece in waiting:
+            rows = np.arange(start, start + len(piece.units))
+            self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
+            start += len(piece.units)
+        said = self._past.events[piece.event - 1].payload.get("limits")
+        if said is not None and again.prices is not None and not _same(said, again.plain(now)):
+            problem = f"a replay gives the prices {again.plain(now)}, stored is {said}"
+            self._findings.add(piece.event, "limits", problem)
+
+    def _known(self, now: Situation) -> Any:
+        """Return what the policy knew, None where it is not on record.
+
+        Only closing and amending change it: one state is kept, as units come in order.
+        """
+        turn = self._turns[bisect(self._turns, now.sequence) - 1]
+        if self._state is None or self._state[0] != turn:
+            record = self._reader.last_state(before_event=now.sequence + 1)
+            found = None if record is None else unpack_state(record.content, now)
+            self._state = turn, found
+        return self._state[1]
+
+    def _lots(self, event: int, now: Situation, units: pa.Array) -> None:
+        """Draw the units of an event again; who else was on the list is not on record."""
+        draw = self._past.events[event - 1].payload.get("draw")
+        if draw is None:
+            return
+        drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
+        limit = int(draw["highest_lot"], 16)
+        for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
+            place = f"unit {units[row].as_py()!r}"
+            self._findings.add(event, place, "has a lot above the highest that was drawn")
+        self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
+
+    def highest_lots(self) -> None:
+        """Compare the highest lot of every event with the one that it names."""
+        for event, highest in self._drawn.items():
+            said = self._past.events[event - 1].payload["draw"]["highest_lot"]
+            if highest < int(said, 16):
+                problem = f"the highest drawn is said to be {said}, a replay gives {highest:016x}"
+                self._findings.add(event, "lots", problem)
+
+    def _compare(
+        self, event: int, now: Situation, units: pa.Array, stored: Decided, again: Decided
+    ) -> None:
+        self.replayed += len(units)
+        differs = (
+            (again.actions != stored.actions)
+            | (again.randomised != stored.randomised)
+            | (again.groups != stored.groups)
+        )
+        for one, two in (
+            (again.scores, stored.scores), (again.probabilities, stored.probabilities),
+        ):  # fmt: skip
+            if self._findings.beyond_rounding(difference(one, two)):
+                other = one.view(np.int64) != two.view(np.int64)
+                differs |= other if other.ndim == 1 else other.any(axis=1)
+        names = [action.name for action in now.actions]
+        for row in np.flatnonzero(differs)[:NAMED]:
+            problem = (
+                f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
+                f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
+            )
+            self._findings.add(event, f"unit {units[row].as_py()!r}", problem)
+
+
+def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
+    """Say whether two accounts of prices agree, but for rounding."""
+    prices, others = ({**each["prices"], "": each["budget_price"] or 0.0} for each in (one, two))
+    return (
+        one["prices_in"] == two["prices_in"]
+        and prices.keys() == others.keys()
+        and all(
+            abs(price - others[name]) <= ROUNDING * max(1.0, abs(price))
+            for name, price in prices.items()
+        )
+    )

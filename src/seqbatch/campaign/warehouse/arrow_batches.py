@@ -1,0 +1,344 @@
+"""The open wave's rule and sums on Arrow batches, for clusters."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from seqbatch.campaign.decide.decision import decide
+from seqbatch.campaign.decide.draws import draws
+from seqbatch.campaign.decide.learning import scale_of
+from seqbatch.campaign.decide.verdicts import weighted
+from seqbatch.campaign.features.eligibility import BesideColumn
+from seqbatch.campaign.files.columns import Problems, read_numbers
+from seqbatch.campaign.files.ids import id_columns, read_ids
+from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.events import current
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.warehouse.decisions import require_expressible
+from seqbatch.campaign.warehouse.features import beside, briefly
+from seqbatch.campaign.warehouse.statement import marked, require_summable
+from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
+from seqbatch.core.exact_sums import products_of
+from seqbatch.engine import merge_tree
+from seqbatch.errors import InvalidFileError
+
+# ----------------------------------------------------------------------
+# What units with their outcomes sum up to, piece by piece, and all pieces together.
+#
+# Sums are of whole numbers: any cut and any order of the rows gives the same ones.
+
+
+#: An action's place among those that are given, a part of the evidence, whether outcomes are known.
+Key = tuple[int, int, int]
+#: Columns of a result that are no sums.
+APART = ("action", "part", "seen", "distinct_units", "statement")
+#: A tally on its way between processes.
+SCHEMA = pa.schema(
+    {
+        "place": pa.int64(),
+        "part": pa.int64(),
+        "seen": pa.int64(),
+        "sums": pa.list_(pa.string()),
+        "ids": pa.binary(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class GroupTally:
+    """One group of units.
+
+    Parameters
+    ----------
+    sums
+        Python's own integers, in the order of a result's columns.
+    ids
+        64 bits of each unit's id, by which units that come twice are found.
+    """
+
+    sums: NDArray[np.object_]
+    ids: AnyArray
+
+    @classmethod
+    def of(
+        cls, ids: Sequence[str], counts: Integers, chances: Integers, whole: Integers
+    ) -> "GroupTally":
+        """Return what rows sum up to.
+
+        Parameters
+        ----------
+        ids
+            The units.
+        counts, chances, whole
+            What is counted, rounded probabilities, and the model's rounded numbers with the reward
+            as the last; one row a unit.
+        """
+        parts = [
+            counts.sum(axis=0).astype(object),
+            chances.sum(axis=0).astype(object),
+            _upper(products_of(chances)),
+            np.array([int(whole[:, -1].sum())], dtype=object),
+            _upper(products_of(whole)),
+        ]
+        marks = b"".join(blake2b(each.encode(), digest_size=8).digest() for each in ids)
+        return cls(np.concatenate(parts), np.frombuffer(marks, dtype="<u8"))
+
+    def merged(self, other: "GroupTally") -> "GroupTally":
+        """Return both groups as one."""
+        return GroupTally(self.sums + other.sums, np.concatenate([self.ids, other.ids]))
+
+
+@dataclass(frozen=True)
+class WaveTally:
+    """What some units of a wave sum up to, by action, part of the evidence and known outcome."""
+
+    groups: dict[Key, GroupTally]
+
+    def merged(self, other: "WaveTally") -> "WaveTally":
+        """Return the sums of both sets of units together."""
+        both = dict(self.groups)
+        for key, group in other.groups.items():
+            both[key] = both[key].merged(group) if key in both else group
+        return WaveTally(both)
+
+    def packed(self) -> pa.RecordBatch:
+        """Return the tally as an Arrow batch, of which :meth:`unpacked` makes it again."""
+        rows = [
+            (*key, [str(each) for each in group.sums], group.ids.tobytes())
+            for key, group in self.groups.items()
+        ]
+        columns = zip(*rows, strict=True) if rows else [[]] * len(SCHEMA)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(list(column), type=field.type)
+                for column, field in zip(columns, SCHEMA, strict=True)
+            ],
+            schema=SCHEMA,
+        )
+
+    @classmethod
+    def unpacked(cls, batch: Any) -> "WaveTally":
+        """Return the tally of a packed one, or of several one after another."""
+        tally = cls({})
+        for row in batch.to_pylist():
+            sums = np.array([int(each) for each in row["sums"]], dtype=object)
+            group = GroupTally(sums, np.frombuffer(row["ids"], dtype="<u8"))
+            key = (row["place"], row["part"], row["seen"])
+            tally = tally.merged(cls({key: group}))
+        return tally
+
+    def table(self, now: Situation, fingerprint: str) -> pa.Table:
+        """Return the result that the statement of sums has, to be handed to `record_sums`."""
+        names = names_of(now)
+        added = [name for name in names if name not in APART]
+        actions = [now.actions[number].name for number in now.active]
+        rows = []
+        for key in sorted(self.groups):
+            group = self.groups[key]
+            row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))
+            row |= {"action": actions[key[0]], "part": str(key[1]), "seen": str(key[2])}
+            row["distinct_units"] = str(len(np.unique(group.ids)))
+            rows.append(row | {"statement": fingerprint} | _unknown(now, known=bool(key[2])))
+        kinds = [(name, pa.int64() if name in RESULT_COUNTS else pa.string()) for name in names]
+        columns = [
+            pa.array([row[name] for row in rows], type=pa.string()).cast(kind)
+            for name, kind in kinds
+        ]
+        return pa.table(columns, names=names)
+
+
+def _upper(products: AnyArray) -> NDArray[np.object_]:
+    """Return the products of every two columns, each pair once, in the order of a result."""
+    return np.asarray(products[np.triu_indices(len(products))], dtype=object)
+
+
+def _unknown(now: Situation, *, known: bool) -> dict[str, str | None]:
+    """Return the sums over rewards that nobody knows: a database says NULL."""
+    last = now.encoder().dim
+    names = ["rewards", *(f"z{place}_{last}" for place in range(last + 1))]
+    return {} if known else dict.fromkeys(names)
+
+
+# ----------------------------------------------------------------------
+# The open wave's rule for Arrow batches: what a statement does in SQL, done by our own kernels.
+#
+# A rule is plain data that any process can be handed. What it decides and sums up is what the
+# statements of the campaign give, bit for bit, wherever it runs and however the rows are cut.
+
+
+@dataclass(frozen=True)
+class FrozenRule:
+    """How the open wave decides and learns, fit to be carried to where the rows are.
+
+    Parameters
+    ----------
+    now
+        Where the campaign stands.
+    state
+        What the policy knew when the wave opened.
+    """
+
+    now: Situation
+    state: Any
+
+    def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return each unit's action, as the statement to assign does.
+
+        A unit with a problem gets no action.
+        """
+        given, problems = self._read(batch)
+        kept = np.setdiff1d(np.arange(batch.num_rows), list(problems))
+        if len(kept) < batch.num_rows:
+            given, _ = self._read(batch.take(pa.array(kept)))
+        return self._answers(batch, problems, kept, self._decided(given))
+
+    def assign_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers for batches: what Spark's mapInArrow takes."""
+        for batch in batches:
+            yield self.assign(batch)
+
+    def sums(self, batch: pa.RecordBatch) -> WaveTally:
+        """Return what units with their outcomes sum up to.
+
+        Parameters
+        ----------
+        batch
+            Units of the open wave with the columns of the reward beside their own; null where no
+            outcome is known.
+        """
+        require_summable(self.now)
+        now, (given, problems) = self.now, self._read(batch)
+        if wrong := {f"{column} {why}".strip(): row for row, (column, why) in problems.items()}:
+            found = [(row + 1, "", problem) for problem, row in wrong.items()]
+            raise InvalidFileError("a batch of units", found, "nothing was summed up")
+        ids, decided = given.column(0).to_pylist(), self._decided(given)
+        value, absent, outside = self._judged(batch)
+        seen = ~np.isnan(value)
+        rewards = now.spec.reward.sign * now.rewards(np.where(seen, value, 0.0), decided.actions)
+        own = now.encoder(wave=now.wave).encode(given)
+        whole = scale_of(now).rounded(own, rewards)
+        scaled = decided.probabilities[:, list(now.active)] * 2.0**CHANCES
+        chances = np.floor(scaled + 0.5).astype(np.int64)
+        one, none = np.ones_like(absent), np.zeros_like(absent)
+        counts = np.column_stack([one, absent, none, outside, decided.randomised]).astype(np.int64)
+        places = np.searchsorted(np.array(now.active), decided.actions)
+        parts = int(decided.groups.max(initial=0)) + 2
+        # One number for action, part and seen: sorting rows of three takes ten times as long.
+        keys = (places * parts + decided.groups + 1) * 2 + seen
+        tally = WaveTally({})
+        for key in np.unique(keys).tolist():
+            mine = np.flatnonzero(keys == key)
+            named = [ids[row] for row in mine]
+            group = GroupTally.of(named, counts[mine], chances[mine], whole[mine])
+            place, part = divmod(key // 2, parts)
+            tally.groups[place, part - 1, key % 2] = group
+        return tally
+
+    def sums_of_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the batches of one partition sum up to: what Spark's mapInArrow takes."""
+        yield merge_tree(WaveTally.merged, (WaveTally({}), *map(self.sums, batches))).packed()
+
+    def result(self, tally: WaveTally, statement: str) -> pa.Table:
+        """Return the result that a statement of sums has, to be handed to `record_sums`.
+
+        Parameters
+        ----------
+        tally
+            What all units of the wave sum up to.
+        statement
+            The campaign's own statement of sums, whose result it is.
+        """
+        return tally.table(self.now, marked(statement))
+
+    def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, tuple[str, str]]]:
+        """Return the columns of units, ids first, and what is wrong: by row, column and reason."""
+        # All of them: a unit that none is kept of would be given an action.
+        encoder, problems = self.now.encoder(wave=self.now.wave), Problems(most=None)
+        ids, wrong = read_ids(batch, encoder.unit_columns)
+        for row, (column, reason) in wrong.items():
+            problems.add(0, column, {row: reason})
+        names = [name for name in batch.schema.names if name != encoder.unit]
+        columns = [batch.column(name) for name in names]
+        whole = pa.RecordBatch.from_arrays(
+            [*columns, pa.array(ids, type=pa.string())], names=[*names, encoder.unit]
+        )
+        given = encoder.prepared(whole, 0, problems)[1]
+        for name, kind in beside(encoder).items():
+            kept, unfit = BesideColumn(name, kind).read(batch.column(name))
+            problems.add(0, name, unfit)
+            given = given.append_column(name, kept)
+        if encoder.eligibility is not None:
+            problems.add(0, "", encoder.eligibility.nothing(given))
+        found: dict[int, tuple[str, str]] = {}
+        for row, column, reason in problems.found:
+            found.setdefault(row - 1, (column, reason))
+        return given, found
+
+    def _decided(self, given: pa.Table) -> Decided:
+        now, ids = self.now, given.column(0).to_pylist()
+        drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
+        return decide(now, now.made_policy(), self.state, given, drawn)
+
+    def _judged(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, Bools]:
+        """Return outcomes, NaN for none, who has none, and who has one beyond the range."""
+        reward = self.now.spec.reward
+        assert reward.range is not None
+        terms = []
+        for column in reward.columns:
+            read = read_numbers(batch.column(column))
+            terms.append(np.where(read.missing, np.nan, read.values))
+        value = weighted(reward, np.column_stack(terms))
+        absent = np.isnan(value)
+        outside = ~absent & ~((value >= reward.range[0]) & (value <= reward.range[1]))
+        counted = np.nan if self.now.absent is None else self.now.absent
+        return np.where(absent, counted, np.where(outside, np.nan, value)), absent, outside
+
+    def _answers(
+        self,
+        batch: pa.RecordBatch,
+        problems: dict[int, tuple[str, str]],
+        kept: Any,
+        decided: Decided,
+    ) -> pa.RecordBatch:
+        now, K = self.now, len(self.now.active)
+        place = np.full(batch.num_rows, -1)
+        place[kept] = np.arange(len(kept))
+        # Nulls where nothing was decided.
+        rows = pa.array(place, mask=place < 0)
+        names = pa.array([action.name for action in now.actions])
+        actions = pa.array(decided.actions)
+        own = decided.probabilities[np.arange(len(kept)), decided.actions]
+        said = {row: briefly(*problem) for row, problem in problems.items()}
+        made: dict[str, Any] = {
+            **id_columns(read_ids(batch, now.spec.unit)[0], now.spec.unit),
+            "action": names.take(actions).take(rows),
+            "wave": pa.array(np.full(batch.num_rows, now.wave)),
+            "score": pa.array(decided.scores).take(rows),
+            "probability": pa.array(own).take(rows),
+            "randomised": pa.array(decided.randomised.astype(np.int64)).take(rows),
+            **{
+                f"p{a}": pa.array(decided.probabilities[:, now.active[a]]).take(rows)
+                for a in range(K)
+            },
+            "part": pa.array(decided.groups).take(rows),
+            "problem": pa.array(map(said.get, range(batch.num_rows)), type=pa.string()),
+        }
+        return pa.RecordBatch.from_pydict(made)
+
+
+def frozen_rule(store: Store, name: str) -> FrozenRule:
+    """Return the open wave's rule; refuse what no statement can say."""
+    with store.read(name) as reader:
+        now, record = current(reader), reader.last_state()
+    assert record is not None
+    now.require_no_stop()
+    require_expressible(now)
+    return FrozenRule(now, unpack_state(record.content, now))

@@ -1,0 +1,383 @@
+"""Features and eligibility as SQL: what the encoder does, bit for bit."""
+
+import datetime
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from seqbatch.campaign.features.base import Feature
+from seqbatch.campaign.features.boolean import BooleanFeature
+from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
+from seqbatch.campaign.features.date import LEVELS, DateFeature
+from seqbatch.campaign.features.eligibility import Eligibility
+from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
+from seqbatch.campaign.files.columns import MISSING as NONE
+from seqbatch.campaign.files.columns import TOO_LARGE, TOO_LARGE_ENCODED, UNLIKELY
+from seqbatch.campaign.spec.eligibility import (
+    Among,
+    Both,
+    Column,
+    Compare,
+    Kind,
+    Not,
+    Rule,
+    columns,
+)
+from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.campaign.warehouse.dialects import Dialect
+
+# ----------------------------------------------------------------------
+# What is wrong with a unit, in few words: the same in a database's answers as on Arrow batches.
+#
+# Neither the value nor advice is among them: databases spell numbers in ways of their own, and who
+# has a million answers counts them by their problem.
+
+
+def briefly(column: str, reason: str) -> str:
+    """Return what is wrong with a unit; the column is empty where it is none's.
+
+    >>> briefly("age", "must be finite and below 1e+30 in size; received inf")
+    'age must be finite and below 1e+30 in size'
+    """
+    return f"{column} {reason.partition(';')[0]}".strip()
+
+
+# ----------------------------------------------------------------------
+# A unit's columns to the numbers of the model, as SQL: what the encoder does, bit for bit.
+#
+# Columns have names by their place: g0 is the first column that is read, c0 the level of a
+# category, c1_month the month of a date, x0 the first number of the model.
+
+
+#: An expression and its name.
+Item = tuple[str, str]
+#: Places that stand for a level that is refused, and for a missing one.
+UNSEEN, MISSING = -1, -2
+EPOCH = datetime.date(1970, 1, 1)
+#: Days from a Monday before any date that is accepted to 1970.
+MONDAY = 7 * 60_000 + EPOCH.weekday()
+#: No two dates that are accepted are so many days apart.
+MOST_DAYS = 4e6
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a feature's largest number is to the model: an expression, and its bound."""
+
+    expression: str
+    most: float
+
+    def __mul__(self, other: "Size") -> "Size":
+        return Size(f"{self.expression} * {other.expression}", self.most * other.most)
+
+
+@dataclass
+class Columns:
+    """The columns of a statement, stage by stage.
+
+    Parameters
+    ----------
+    read
+        What is read of the table of units.
+    levels
+        The place of each category's level, and what is made of dates.
+    base, crossed
+        The numbers of the model: those of features, and products of two of them.
+    problems
+        Conditions under which a unit is refused, and why.
+    keys, cells
+        The categories and booleans, and how many combinations of their values there are.
+    steady
+        The numbers of the model that those alone determine, each with its expression.
+    sizes
+        How large each feature is to the model.
+    """
+
+    read: list[Item] = field(default_factory=list)
+    levels: list[Item] = field(default_factory=list)
+    base: list[Item] = field(default_factory=list)
+    crossed: list[Item] = field(default_factory=list)
+    problems: list[Item] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    cells: int = 1
+    steady: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, Size] = field(default_factory=dict)
+
+    def add(self, *expressions: str, steady: bool) -> None:
+        """Add numbers of features."""
+        for expression in expressions:
+            name = f"x{len(self.base)}"
+            self.base.append((expression, name))
+            if steady:
+                self.steady[name] = expression
+
+    def cross(self, left: str, right: str) -> None:
+        """Add the product of two numbers."""
+        name = f"x{len(self.vector)}"
+        self.crossed.append((f"{left} * {right}", name))
+        if left in self.steady and right in self.steady:
+            self.steady[name] = f"({self.steady[left]}) * ({self.steady[right]})"
+
+    def refuse(self, condition: str, part: Feature, reason: str) -> None:
+        """Add a condition under which a unit is refused."""
+        self.problems.append((condition, briefly(part.name, reason)))
+
+    def refuse_large(self, name: str, size: Size, sql: Dialect) -> None:
+        """Refuse units whose numbers are too large for the model, where any can be."""
+        if not size.most < LARGEST_ENCODED:
+            condition = f"{size.expression} >= {sql.number(LARGEST_ENCODED)}"
+            self.problems.append((condition, briefly(name, TOO_LARGE_ENCODED)))
+
+    def key(self, name: str, values: int) -> None:
+        """Count a column among those that make up cells."""
+        self.keys.append(name)
+        self.cells *= values
+
+    @property
+    def vector(self) -> list[str]:
+        """The names of the model's numbers, in order."""
+        return [name for _, name in (*self.base, *self.crossed)]
+
+
+def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
+    """Return the columns of an encoder whose features SQL can express."""
+    made = Columns()
+    if encoder.features.intercept:
+        made.add(sql.number(1.0), steady=True)
+    places: dict[str, list[str]] = {}
+    for number, (name, part) in enumerate(encoder.parts.items()):
+        start, given = len(made.base), f"g{number}"
+        made.sizes[name] = Size(sql.number(1.0), 1.0)
+        if isinstance(part, NumericFeature):
+            _numeric(made, sql, part, given)
+        elif isinstance(part, BooleanFeature):
+            _boolean(made, sql, part, given)
+        elif isinstance(part, DateFeature):
+            _date(made, sql, part, given, f"c{number}")
+        else:
+            assert isinstance(part, LevelsFeature)
+            _levels(made, sql, part, given, f"c{number}")
+        places[name] = [alias for _, alias in made.base[start:]]
+    for one, two in encoder.features.interactions:
+        for left in places[one]:
+            for right in places[two]:
+                made.cross(left, right)
+    # In the order of the encoder: a unit is told the first thing that is wrong with it.
+    for name, size in made.sizes.items():
+        made.refuse_large(name, size, sql)
+    for one, two in encoder.features.interactions:
+        made.refuse_large(f"{one}*{two}", made.sizes[one] * made.sizes[two], sql)
+    return made
+
+
+def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> None:
+    made.read.append((sql.as_number(sql.name_of(part.name)), given))
+    if part.rules.missing == "refuse":
+        made.refuse(f"{given} IS NULL", part, NONE)
+    most = sql.number(LARGEST_NUMBER)
+    made.refuse(f"ABS({given}) >= {most}", part, TOO_LARGE)
+    value = _scaled(made, sql, part.number, given)
+    made.sizes[part.name] = Size(f"ABS({value})", _most(part.number, LARGEST_NUMBER))
+
+
+def _most(number: ScaledNumber, largest: float) -> float:
+    """Return how large a number can be to the model, by how large it can be in the table."""
+    # What is too large to be a number is too large.
+    with np.errstate(over="ignore"):
+        return float(number.sizes(np.array([np.nan, -largest, largest])).max())
+
+
+def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> str:
+    """Add what becomes of a number, and return the expression of its own column."""
+    frozen, zero = number.frozen, sql.number(0.0)
+    value = zero
+    if frozen is not None and frozen.sd > 0:
+        bounded = given
+        if frozen.low is not None and frozen.high is not None:
+            low, high = sql.number(frozen.low), sql.number(frozen.high)
+            bounded = f"LEAST(GREATEST({given}, {low}), {high})"
+        filled = f"CASE WHEN {given} IS NULL THEN {sql.number(frozen.fill)} ELSE {bounded} END"
+        value = f"({filled} - {sql.number(frozen.mean)}) / {sql.number(frozen.sd)}"
+    made.add(value, steady=False)
+    if len(number.names) > 1:
+        shown = frozen is not None and frozen.indicator
+        made.add(_indicator(sql, f"{given} IS NULL") if shown else zero, steady=False)
+    return value
+
+
+def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str) -> None:
+    made.read.append((sql.as_date(sql.name_of(part.name)), given))
+    day = sql.day_number(given)
+    if part.rules.missing == "refuse":
+        made.refuse(f"{given} IS NULL", part, NONE)
+    # Dates are compared, not days: those of an infinite date are NULL in DuckDB.
+    unlikely = f"{given} NOT BETWEEN DATE '1000-01-01' AND DATE '9999-12-31'"
+    made.refuse(unlikely, part, UNLIKELY)
+    counted = {"weekday": f"MOD({day} + {MONDAY}, 7)", "month": f"{sql.month(given)} - 1"}
+    for each in part.rules.parts:
+        name = f"{place}_{each}"
+        if each == "days":
+            assert part.start is not None
+            since = f"{(part.start - EPOCH).days} - {day}"
+            made.levels.append((f"CAST({since} AS {sql.double})", name))
+            value = _scaled(made, sql, part.days, name)
+            largest = f"GREATEST(ABS({value}), {sql.number(1.0)})"
+            made.sizes[part.name] = Size(largest, max(_most(part.days, MOST_DAYS), 1.0))
+            continue
+        # The last level is that of a missing date.
+        made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))
+        made.key(name, len(LEVELS[each]) + 1)
+        for number in range(len(part.names_of(each))):
+            made.add(_indicator(sql, f"{name} = {number}"), steady=True)
+
+
+def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:
+    made.read.append((sql.name_of(part.name), given))
+    if part.missing == "refuse":
+        made.refuse(f"{given} IS NULL", part, NONE)
+    yes = f"{given} OR {given} IS NULL" if part.missing is True else given
+    made.key(given, 3)
+    made.add(_indicator(sql, yes), steady=True)
+    if part.missing == "level":
+        made.add(_indicator(sql, f"{given} IS NULL"), steady=True)
+
+
+def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place: str) -> None:
+    made.read.append((sql.as_text(sql.name_of(part.name)), given))
+    found, missing = part.places_of(part.rules.levels)
+    other = part.levels.index(OTHER) if part.other else UNSEEN
+    absent = missing if part.accepts_missing else MISSING
+    cases = [f"WHEN {given} IS NULL OR {given} = '' THEN {absent}"]
+    cases += [
+        f"WHEN {given} = {sql.text(level)} THEN {to}"
+        for level, to in zip(part.rules.levels, found, strict=True)
+        if level
+    ]
+    made.levels.append((f"CASE {' '.join(cases)} ELSE {other} END", place))
+    if not part.accepts_missing:
+        made.refuse(f"{place} = {MISSING}", part, NONE)
+    if not part.other:
+        made.refuse(f"{place} = {UNSEEN}", part, part.rule)
+    known = part.rare is not None or not part.rules.learns
+    made.key(place, len(part.levels) + 2)
+    for number in range(len(part.levels)):
+        shown = _indicator(sql, f"{place} = {number}") if known else sql.number(0.0)
+        made.add(shown, steady=True)
+
+
+def _indicator(sql: Dialect, condition: str) -> str:
+    return f"CASE WHEN {condition} THEN {sql.number(1.0)} ELSE {sql.number(0.0)} END"
+
+
+# ----------------------------------------------------------------------
+# Which actions each unit may get, as SQL: a0 is 1 where it may get the first action, else 0.
+#
+# A rule over NULL is neither true nor false in SQL, as it is in Python (`tables.eligibility`):
+# what is missing makes nobody eligible.
+
+
+#: An expression and its name.
+#: How many actions a unit may get; NULL where that is none.
+COUNT = "choices"
+SIGNS = {"==": "=", "!=": "<>"}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The columns that say who may get what, stage by stage.
+
+    Parameters
+    ----------
+    read
+        What is read of the table beside the columns of the model.
+    asked
+        Whether each rule holds; that of the fallback is still open.
+    settled
+        Every action, and how many there are.
+    problems
+        Conditions under which a unit is refused, and why.
+    """
+
+    read: list[Item]
+    asked: list[Item]
+    settled: list[Item]
+    problems: list[Item]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that later stages pass on."""
+        return [name for _, name in self.settled]
+
+
+def beside(encoder: Encoder) -> dict[str, Kind]:
+    """Return the columns that rules use and the model does not, each with what it holds."""
+    rules = () if encoder.eligibility is None else encoder.eligibility.rules
+    used = {name: kind for rule in rules if rule is not None for name, kind in columns(rule)}
+    return {name: kind for name, kind in used.items() if name not in encoder.parts}
+
+
+def allowed_of(encoder: Encoder, sql: Dialect) -> Allowed | None:
+    """Return who may get what; None where everybody may get everything."""
+    if (eligibility := encoder.eligibility) is None:
+        return None
+    places = {name: f"g{number}" for number, name in enumerate(encoder.parts)}
+    read, problems = list[Item](), list[Item]()
+    for number, (name, kind) in enumerate(beside(encoder).items()):
+        column = sql.name_of(name)
+        casts = {"number": sql.as_number(column), "text": sql.as_text(column), "yes or no": column}
+        places[name] = f"r{number}"
+        read.append((casts[kind], places[name]))
+        if kind == "number":
+            large = f"ABS({places[name]}) >= {sql.number(LARGEST_NUMBER)}"
+            problems.append((large, briefly(name, TOO_LARGE)))
+    asked = [
+        (f"CASE WHEN {_holds(rule, sql, places)} THEN 1 ELSE 0 END" if rule else "1", f"a{place}")
+        for place, rule in enumerate(eligibility.rules)
+        if place != eligibility.fallback
+    ]
+    others = " + ".join(name for _, name in asked)
+    if eligibility.fallback is None:
+        problems.append((f"{others} = 0", briefly("", eligibility.refusal)))
+    return Allowed(read, asked, _settled(eligibility, sql, others), problems)
+
+
+def _settled(eligibility: Eligibility, sql: Dialect, others: str) -> list[Item]:
+    """Return every action, and how many: who may get nothing else may get the fallback."""
+    made = [(f"a{place}", f"a{place}") for place in range(len(eligibility.rules))]
+    count = f"NULLIF({others}, 0)"
+    if (last := eligibility.fallback) is not None:
+        made[last] = (f"CASE WHEN {others} = 0 THEN 1 ELSE 0 END", f"a{last}")
+        count = f"GREATEST({others}, 1)"
+    return [*made, (f"CAST({count} AS {sql.double})", COUNT)]
+
+
+def _holds(rule: Rule, sql: Dialect, places: dict[str, str]) -> str:
+    """Return the condition of a rule."""
+    match rule:
+        case Column(name):
+            return places[name]
+        case Compare(name, sign, value):
+            return f"{_value(places[name], value)} {SIGNS.get(sign, sign)} {_spelled(sql, value)}"
+        case Among(name, values):
+            listed = ", ".join(_spelled(sql, value) for value in values)
+            return f"{_value(places[name], values[0])} IN ({listed})"
+        case Not(inner):
+            return f"NOT ({_holds(inner, sql, places)})"
+        case Both(rules, every):
+            parts = [_holds(each, sql, places) for each in rules]
+            # `and` binds more closely than `or`, in a rule as in SQL.
+            closed = [
+                f"({part})" if isinstance(each, Both) and every else part
+                for each, part in zip(rules, parts, strict=True)
+            ]
+            return (" AND " if every else " OR ").join(closed)
+
+
+def _value(column: str, beside: object) -> str:
+    """Return a column as it is compared: an empty text is missing."""
+    return f"NULLIF({column}, '')" if isinstance(beside, str) else column
+
+
+def _spelled(sql: Dialect, value: float | str | bool) -> str:
+    return sql.text(value) if isinstance(value, str) else sql.number(float(value))

@@ -1,0 +1,354 @@
+"""A wave's sums as SQL, and its result read back and checked."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqbatch.campaign.decide.counts import Allocation
+from seqbatch.campaign.decide.learning import GroupSums, scale_of
+from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.warehouse.decisions import Deciding, id_of, named, summed
+from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.features import Item
+from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.exact_sums import ExactSums
+from seqbatch.errors import InvalidFileError
+
+# ----------------------------------------------------------------------
+# A wave summed up by cells, in each of which categories and booleans are the same for all units.
+#
+# Only what moves within a cell is multiplied for every unit. The rest are a few numbers for each
+# cell. Whole numbers can be added in any order: the sums are the same.
+
+
+def whole_numbers(now: Situation, sql: Dialect, numbers: Sequence[str | None]) -> list[Item]:
+    """Return the model's numbers, and maybe the reward after them, as whole ones: z0 is the first.
+
+    None stands for one that is left out.
+    """
+    scale, half = scale_of(now), sql.number(0.5)
+    pairs = enumerate(zip(numbers, (*scale.columns, scale.reward), strict=False))
+    return [
+        (sql.floor(f"{text} * {sql.number(2.0**power)} + {half}"), f"z{place}")
+        for place, (text, power) in pairs
+        if text is not None
+    ]
+
+
+def add_cells(now: Situation, made: Deciding, sql: Dialect, sums: Sequence[Item]) -> list[Item]:
+    """Add the stages that sum up by cells; return the same sums, over cells.
+
+    Parameters
+    ----------
+    now, made, sql
+        Where the campaign stands, the stages so far, and the dialect.
+    sums
+        What is summed up over units, and its names.
+    """
+    columns = made.columns
+    last = len(columns.vector)
+    steady = {f"z{place}" for place, name in enumerate(columns.vector) if name in columns.steady}
+    moving = [f"z{place}" for place in range(last + 1) if f"z{place}" not in steady]
+    inner, outer = [(f"CAST(1 AS {sql.whole})", "n")], list[Item]()
+    inner += [(z, f"sum_{z}") for z in moving]
+    for text, name in sums:
+        marks = [z for z in text.split(" * ") if z in steady]
+        rest = [z for z in text.split(" * ") if z not in steady]
+        if len(rest) == 1 and rest[0] in moving:
+            outer.append((" * ".join([f"sum_{rest[0]}", *marks]), name))
+        elif marks:
+            outer.append((" * ".join(["n", *marks]), name))
+        else:
+            inner.append((text, name))
+            outer.append((name, name))
+    keys = ["chosen", "part", "seen"]
+    cells = [(sql.sum(text), name) for text, name in inner]
+    groups = f"GROUP BY {', '.join([*keys, *columns.keys])}"
+    made.stages.add("cells", [*named(*keys, *columns.keys), *cells], after=groups)
+    constant = whole_numbers(now, sql, [columns.steady.get(name) for name in columns.vector])
+    made.stages.add("marked", [*named(*keys, *(name for _, name in inner)), *constant])
+    return outer
+
+
+# ----------------------------------------------------------------------
+# The stages that sum a wave up: outcomes beside units, whole numbers, sums of products.
+#
+# The result has a row for each action, part of the evidence, and whether the outcome is known.
+
+
+#: Probabilities are rounded to multiples of 2^-CHANCES, so that sums of their products are exact.
+CHANCES = 30
+#: What is counted of the units.
+WAVE_COUNTS = ("absent", "conflicting", "outside", "randomised")
+
+
+def summing(
+    now: Situation, made: Deciding, sql: Dialect, units: str, outcomes: str
+) -> tuple[list[Item], str]:
+    """Add the stages to those that decide; return what is selected of the last, and the rest."""
+    _judged(now, made, sql, outcomes)
+    _rounded(now, made, sql)
+    counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
+    if made.by_cells:
+        counts, sums = f"CAST(SUM(n) AS {sql.whole})", add_cells(now, made, sql, sums)
+    source = made.stages.last
+    _counted(now, made, sql, units)
+    names = [now.actions[number].name for number in now.active]
+    spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
+    items = [
+        (f"CASE chosen {spelled} END", "action"), *named("part", "seen"),
+        (counts, "units"), (f"{counts} - MAX(repeated)", "distinct_units"),
+        *((sql.total(text), name) for text, name in sums),
+    ]  # fmt: skip
+    groups = "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
+    return items, f"CROSS JOIN {source}\n{groups}"
+
+
+def _beside(options: int) -> list[Item]:
+    """Return what is summed up beside the numbers of the model."""
+    pairs = [(a, b) for a in range(options) for b in range(a, options)]
+    return [
+        *named(*WAVE_COUNTS, *(f"e{a}" for a in range(options))),
+        *((f"e{a} * e{b}", f"e{a}_{b}") for a, b in pairs),
+    ]
+
+
+def _products(made: Deciding) -> list[Item]:
+    """Return the reward, and the products of every two numbers of the model and it."""
+    last = len(made.columns.vector)
+    pairs = [(i, j) for i in range(last + 1) for j in range(i, last + 1)]
+    return [(f"z{last}", "rewards"), *((f"z{i} * z{j}", f"z{i}_{j}") for i, j in pairs)]
+
+
+def _counted(now: Situation, made: Deciding, sql: Dialect, units: str) -> None:
+    """Find out how often a unit is in the table once more, whatever its action is there."""
+    joined = id_of(sql, [sql.as_text(sql.name_of(name)) for name in now.spec.unit])
+    repeated = f"COUNT({joined}) - COUNT(DISTINCT {joined})"
+    made.stages.add("counted", [(repeated, "repeated")], source=sql.table(units))
+
+
+def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None:
+    """Put each unit's outcome beside it: one value, within the declared range."""
+    reward, columns = now.spec.reward, list(now.spec.unit)
+    terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
+    value = terms[0]
+    if reward.sum is not None:
+        weights = [sql.number(weight) for weight in reward.sum.values()]
+        weighed = [f"{weight} * {term}" for weight, term in zip(weights, terms, strict=True)]
+        value = summed([sql.number(0.0), *weighed])
+    ids = [(sql.as_text(sql.name_of(name)), f"u{place}") for place, name in enumerate(columns)]
+    made.stages.add("told", [*ids, (value, "value")], source=sql.table(outcomes))
+    joined = id_of(sql, [alias for _, alias in ids])
+    made.stages.add(
+        "told_once",
+        [(joined, "told_id"), ("MIN(value)", "lowest"), ("MAX(value)", "highest")],
+        after=f"WHERE value IS NOT NULL GROUP BY {joined}",
+    )
+    assert reward.range is not None
+    low, high = (sql.number(end) for end in reward.range)
+    one = "lowest = highest"
+    within = f"lowest >= {low} AND highest <= {high}"
+    absent = "NULL" if now.absent is None else sql.number(now.absent)
+    K = len(now.active)
+    made.stages.add(
+        "judged",
+        [
+            *named("chosen", "part", "randomised", *made.kept),
+            *named(*(f"p{action}" for action in range(K))),
+            (f"CASE WHEN {one} AND {within} THEN lowest "
+             f"WHEN lowest IS NULL THEN {absent} END", "value"),
+            ("CASE WHEN lowest IS NULL THEN 1 ELSE 0 END", "absent"),
+            ("CASE WHEN lowest < highest THEN 1 ELSE 0 END", "conflicting"),
+            (f"CASE WHEN lowest = highest AND NOT ({within}) THEN 1 ELSE 0 END", "outside"),
+        ],
+        source="decided",
+        after="LEFT JOIN told_once ON id = told_id",
+    )  # fmt: skip
+
+
+def _rounded(now: Situation, made: Deciding, sql: Dialect) -> None:
+    """Turn vectors, rewards and probabilities into whole numbers."""
+    sign, half = now.spec.reward.sign, sql.number(0.5)
+    costs = " ".join(
+        f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
+        for place, number in enumerate(now.active)
+    )
+    reward = f"{sql.number(sign)} * (value - CASE chosen {costs} END)"
+    chances = [
+        (sql.floor(f"p{action} * {sql.number(2.0**CHANCES)} + {half}"), f"e{action}")
+        for action in range(len(now.active))
+    ]
+    numbers = [name if name in made.kept else None for name in made.columns.vector]
+    seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
+    own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
+    whole = whole_numbers(now, sql, [*numbers, reward])
+    made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS), *chances, *whole])
+
+
+# ----------------------------------------------------------------------
+# What comes back of a statement of sums, checked and made into evidence.
+
+
+#: A row of the result: texts and whole numbers, None where a sum is over nothing.
+Row = dict[str, Any]
+#: Columns that are texts; all others are whole numbers.
+TEXTS = ("action", "statement")
+RESULT_COUNTS = ("part", "seen", "units", "distinct_units", "absent", "conflicting", "outside",
+          "randomised")  # fmt: skip
+#: A sum as it is written: more digits have no products of two billion units.
+WHOLE = re.compile("-?[0-9]{1,28}")
+
+
+@dataclass(frozen=True)
+class WaveSums:
+    """What a wave sums up to, by action that is given.
+
+    Parameters
+    ----------
+    seen, missing
+        Units with an outcome, absent ones among them, and without.
+    absent, randomised
+        How many units count as absent, and how many were randomised.
+    rewards
+        The sums of what is learned from.
+    groups
+        The sums of products, for each part of the evidence.
+    """
+
+    seen: Allocation
+    missing: Allocation
+    absent: Integers
+    randomised: Integers
+    rewards: Floats
+    groups: list[ExactSums]
+
+    @property
+    def assigned(self) -> Integers:
+        """Units."""
+        return self.seen.counts + self.missing.counts
+
+
+def names_of(now: Situation) -> list[str]:
+    """Return the columns that a result must have."""
+    K, wide = len(now.active), now.encoder().dim + 1
+    return [
+        "action", *RESULT_COUNTS,
+        *(f"e{a}" for a in range(K)), *(f"e{a}_{b}" for a in range(K) for b in range(a, K)),
+        "rewards", *(f"z{i}_{j}" for i in range(wide) for j in range(i, wide)), "statement",
+    ]  # fmt: skip
+
+
+def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
+    """Return the rows of a result, as they are kept; refuse what is no result of the statement."""
+    wanted, found = names_of(now), source.columns()
+    spelled = {name.lower(): name for name in found}
+    if missing := [name for name in wanted if name not in spelled]:
+        said = "is missing; hand over the whole result of the statement"
+        raise InvalidFileError(source.name, [(0, name, said) for name in missing])
+    columns = [spelled[name] for name in wanted]
+    rows: list[Row] = []
+    for batch in source.batches(columns):
+        for cells in batch.to_pylist():
+            pairs = zip(wanted, (cells[column] for column in columns), strict=True)
+            rows.append({name: _cell(name, value) for name, value in pairs})
+    if problems := list(_problems(rows, now, fingerprint)):
+        raise InvalidFileError(source.name, problems, "nothing was recorded")
+    return rows
+
+
+def _cell(name: str, value: Any) -> Any:
+    """Return a cell as it is kept: whole numbers as text, which no reader of JSON rounds."""
+    text = "" if value is None else str(value).strip()
+    if name in RESULT_COUNTS:
+        return int(text) if text.lstrip("-").isdigit() else None
+    return text
+
+
+def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
+    """Yield what is wrong with the rows of a result."""
+    names = {now.actions[number].name for number in now.active}
+    keys = [(row["action"], row["part"], row["seen"]) for row in rows]
+    if not rows:
+        yield 0, "", "the result has no rows: the table of units is empty"
+    for place, row in enumerate(rows, start=1):
+        if row["statement"] != fingerprint:
+            yield place, "statement", "is not the fingerprint of this statement"
+        elif not row["action"]:
+            said = (
+                f"{row['units']} units have no action: the statement to assign says what is wrong"
+            )
+            yield place, "action", said
+        elif row["action"] not in names:
+            yield place, "action", f"must be one of {', '.join(names)}; received {row['action']!r}"
+        elif keys.count(keys[place - 1]) > 1:
+            yield place, "action", "has two rows for the same part and seen"
+        elif bad := [name for name in row if name not in TEXTS and not _whole(name, row)]:
+            yield place, bad[0], f"must be a whole number; received {row[bad[0]]!r}"
+        elif row["units"] != row["distinct_units"]:
+            said = f"{row['units']} units have {row['distinct_units']} different ids"
+            yield place, "distinct_units", f"{said}: a unit is in the table more than once"
+        elif row["conflicting"] or row["outside"]:
+            said = (
+                f"{row['conflicting']} units have outcomes that differ, {row['outside']} beyond "
+                "the declared range; choose or correct before summing up"
+            )
+            yield place, "conflicting", said
+
+
+def _whole(name: str, row: Row) -> bool:
+    value = row[name]
+    # Where no outcome is known, there is no reward to be summed up.
+    nothing = not row["seen"] and (name == "rewards" or name.startswith("z")) and value == ""
+    return nothing or isinstance(value, int) or WHOLE.fullmatch(value) is not None
+
+
+def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
+    """Return what the rows of a result say."""
+    places = {now.actions[number].name: place for place, number in enumerate(now.active)}
+    K, power = len(places), scale_of(now).reward
+    made = WaveSums(
+        seen=Allocation(K),
+        missing=Allocation(K),
+        absent=np.zeros(K, dtype=np.int64),
+        randomised=np.zeros(K, dtype=np.int64),
+        rewards=np.zeros(K),
+        groups=GroupSums(now, state).groups,
+    )
+    for row in rows:
+        place = places[row["action"]]
+        _allocate(made.seen if row["seen"] else made.missing, place, row)
+        made.randomised[place] += row["randomised"]
+        if row["seen"]:
+            made.absent[place] += row["absent"]
+            made.rewards[place] += np.ldexp(float(int(row["rewards"])), -power)
+            if row["part"] >= 0:
+                made.groups[row["part"]] = _with(made.groups[row["part"]], place, row)
+    return made
+
+
+def _allocate(allocation: Allocation, place: int, row: Row) -> None:
+    """Add the units of a row to those that were counted."""
+    counts = np.zeros_like(allocation.counts)
+    counts[place] = row["units"]
+    every = range(len(counts))
+    expected = np.array([_chance(row[f"e{a}"], 1) for a in every])
+    products = [[_chance(row[f"e{min(a, b)}_{max(a, b)}"], 2) for b in every] for a in every]
+    allocation.add_sums(counts, expected, np.array(products))
+
+
+def _chance(text: str, factors: int) -> float:
+    """Return a sum of products of probabilities that were rounded to whole numbers."""
+    return float(np.ldexp(float(int(text)), -CHANCES * factors))
+
+
+def _with(sums: ExactSums, cell: int, row: Row) -> ExactSums:
+    products, count = np.zeros_like(sums.products), np.zeros_like(sums.count)
+    for i in range(products.shape[1]):
+        for j in range(products.shape[1]):
+            products[cell, i, j] = int(row[f"z{min(i, j)}_{max(i, j)}"])
+    count[cell] = row["units"]
+    return sums.merged(ExactSums.of(sums.scale, products, count))

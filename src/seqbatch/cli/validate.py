@@ -1,0 +1,219 @@
+"""The commands validate, replan and delete."""
+
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqbatch.cli.campaign import (
+    STORE,
+    Delimiter,
+    Encoding,
+    Name,
+    Reason,
+    Where,
+    Who,
+    command,
+    next_command,
+    opened,
+    say_how_to_adopt,
+    show_held,
+)
+from seqbatch.cli.console import (
+    BAD_INPUT,
+    FOUND,
+    Json,
+    complain,
+    counting,
+    dump,
+    kindly,
+    plain_error,
+    say,
+    say_next,
+    say_read_as,
+    spoken,
+)
+from seqbatch.cli.views import app
+from seqbatch.display import counted
+
+__all__ = ["app"]
+
+if TYPE_CHECKING:
+    from seqbatch.campaign import Validated
+
+
+@app.command()
+def validate(
+    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
+    units: Annotated[str | None, typer.Argument(help="A file of units.")] = None,
+    outcomes: Annotated[
+        str | None, typer.Argument(help="A file of outcomes of these units.")
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Say what create, assign and record would say, and write nothing.
+
+    Exit code 1: rows of outcomes would be held; 2: something would be refused.
+
+    Example: seqbatch campaign validate spec.toml units.csv
+    """
+    with kindly(as_json=as_json), counting() as report, TemporaryDirectory() as folder:
+        from seqbatch.campaign import validate as run
+        from seqbatch.storage import open_store
+
+        scratch = open_store(Path(folder) / "scratch.db")
+        existing = open_store(store, create=False) if _there(store) else None
+        try:
+            found = run(
+                spec, units, outcomes, scratch=scratch, existing=existing, delimiter=delimiter,
+                encoding=encoding, report=report,
+            )  # fmt: skip
+        finally:
+            scratch.close()
+            if existing is not None:
+                existing.close()
+    then = None
+    if found.sound and found.prepared is not None:
+        now = found.prepared.now
+        words = ["status", now.name] if found.exists else ["create", str(spec)]
+        if now.masked and not found.exists:
+            words += ["--key", f"{now.name}.key"]
+        then = command(*words, store=store)
+    if as_json:
+        dump({**_plain(found), "next": then})
+    else:
+        _show(found, units)
+        say_next(then)
+    if found.problems:
+        raise typer.Exit(BAD_INPUT)
+    if not found.sound:
+        raise typer.Exit(FOUND)
+
+
+def _there(store: str) -> bool:
+    path, _, elsewhere = store.removeprefix("sqlite:///").removeprefix("lake:").partition("?")
+    return "://" in path or bool(elsewhere) or Path(path).exists()
+
+
+def _plain(found: "Validated") -> dict[str, Any]:
+    now = None if found.prepared is None else found.prepared.now
+    return {
+        "sound": found.sound,
+        "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
+        "exists": bool(found.exists),
+        "units": found.units,
+        "left_over": found.left_over,
+        "warnings": found.warnings,
+        "read_as": found.read_as,
+        "outcomes": None if found.recorded is None else found.recorded.plain(),
+        "problems": [plain_error(problem) for problem in found.problems],
+        "unchecked": found.unchecked,
+    }
+
+
+def _show(found: "Validated", units: str | None) -> None:
+    if found.prepared is not None:
+        now = found.prepared.now
+        sizes = ", ".join(f"{size:,}" for size in now.sizes)
+        say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+        if found.exists:
+            say(
+                f"It exists already in {found.exists}: outcomes are judged against its units, and "
+                "what this file says of it has no effect any more."
+            )
+    for read_as in (found.read_as, found.recorded.read_as if found.recorded else ""):
+        say_read_as(read_as)
+    for warning in found.warnings:
+        say(f"seqbatch: {warning}", to_errors=True)
+    if found.units is not None:
+        can = f"{units}: {counted(found.units, 'unit')} can be assigned"
+        # They were tried out in a campaign of their own, which has no units yet.
+        say(f"{can}, as far as they have no action yet." if found.exists else f"{can}.")
+    if found.left_over and not found.exists:
+        say(
+            f"The first wave has no room for {found.left_over:,} of them: assign draws as many as "
+            "fit with --draw."
+        )
+    if found.recorded is not None:
+        say(
+            f"Outcomes: {found.recorded.accepted:,} would be accepted, "
+            f"{found.recorded.duplicate:,} duplicate, {found.recorded.conflict:,} conflict, "
+            f"{found.recorded.quarantined:,} quarantined."
+        )
+        if found.recorded.held:
+            show_held(found.recorded, "Rows that would be held")
+    for problem in found.problems:
+        complain(spoken(problem))
+    for line in found.unchecked:
+        complain(f"not checked: {line}.")
+    if found.sound:
+        say("Nothing is wrong. Nothing was written.")
+
+
+@app.command()
+def replan(
+    name: Name,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Make the proposed sizes the campaign's.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option(help="Why; what the proposal rests on, where left out.")
+    ] = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Show the sizes that closing the last wave proposed; --adopt makes them the campaign's.
+
+    Example: seqbatch campaign replan spring --adopt
+    """
+    with opened(name, store, who, as_json) as campaign:
+        before = campaign.situation().sequence
+        found = campaign.replan(adopt=adopt, reason=reason)
+        now = campaign.situation()
+        then = next_command(campaign, store)
+    if as_json:
+        shown = None if found is None else found.plain()
+        dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
+        return
+    from seqbatch.campaign.decide.replanning import proposal_text, why_none
+
+    said = f"No proposal. {why_none(now)}"
+    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    if adopt and now.sequence == before:
+        say("Adopted already. Nothing was changed.")
+    elif adopt:
+        say(f"Adopted (event {now.sequence}).")
+    elif found is not None and found.changes:
+        say_how_to_adopt(name, store)
+    say_next(then)
+
+
+@app.command()
+def delete(
+    name: Name,
+    reason: Reason,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete even though units were assigned.")
+    ] = False,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a campaign that has no outcomes yet; its name is free again.
+
+    Example: seqbatch campaign delete spring --reason "a trial run"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        tombstone = campaign.delete(reason=reason, force=force)
+    if as_json:
+        dump(asdict(tombstone))
+        return
+    said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
+    say(f"Deleted campaign {name} with {said}; its name is free again.")
+    say(f"What is left of it: {command('list', '--deleted', store=store)}")

@@ -1,0 +1,295 @@
+"""The commands that show a campaign: status, findings, list, events, report, verify, export."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seqbatch.cli.amend import app
+from seqbatch.cli.campaign import STORE, Force, Format, Name, Where, next_command, opened
+from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
+from seqbatch.display import Table, counted
+
+__all__ = ["app"]
+
+AtEvent = Annotated[
+    int | None, typer.Option("--at-event", help="As it was right after this event.")
+]
+
+
+PageFile = Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")]
+PageFormat = Annotated[
+    str | None, typer.Option("--format", help="html, md or json (default: by the file's ending).")
+]
+
+
+@app.command()
+def status(
+    name: Name,
+    at_event: AtEvent = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Show where a campaign stands.
+
+    Example: seqbatch campaign status spring
+    """
+    with opened(name, store, None, as_json) as campaign:
+        from seqbatch.campaign.views.status import or_close
+
+        now = campaign.status(at_event=at_event)
+        # What comes next is a matter of the present.
+        then = next_command(campaign, store) if at_event is None else None
+        closing = or_close(campaign.situation()) if at_event is None else ""
+    if as_json:
+        dump({**asdict(now), "next": then})
+        return
+    from seqbatch.campaign.views.status_text import heading, remarks
+
+    say(heading(now))
+    for table in now.tables():
+        show(table)
+    for remark in remarks(now):
+        say(remark)
+    say_next(then, instead=closing)
+
+
+@app.command()
+def findings(
+    name: Name,
+    level: Annotated[float, typer.Option(help="The coverage of the intervals.")] = 0.95,
+    at_event: AtEvent = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Say what was learned: what works, by how much, how sure that is, what to run next.
+
+    Example: seqbatch campaign findings spring
+    """
+    with opened(name, store, None, as_json) as campaign:
+        found = campaign.findings(level=level, at_event=at_event)
+    if as_json:
+        dump(found.plain())
+        return
+    from seqbatch.campaign.views.findings_text import basis, remarks
+
+    for sentence in found.sentences:
+        say(sentence)
+    say(basis(found))
+    for table in found.tables():
+        show(table)
+    for remark in remarks(found):
+        say(remark)
+
+
+@app.command("list")
+def list_campaigns(
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="List what is left of deleted campaigns instead.")
+    ] = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """List the campaigns of a store."""
+    if deleted:
+        _list_deleted(store, as_json)
+        return
+    with kindly(as_json=as_json):
+        from seqbatch.campaign import Campaign
+        from seqbatch.storage import open_store
+
+        base = open_store(store, create=False)
+        rows: list[list[Any]] = []
+        for name in base.names():
+            now = Campaign.open(name, store=base).situation()
+            waves = (now.last_opened, len(now.sizes))
+            rows.append([name, now.condition, *waves, now.assigned, now.sequence])
+        label = base.label
+        base.close()
+    columns = ("campaign", "condition", "wave", "waves", "units", "events")
+    show(Table(label, columns, rows, words=columns[:2]), as_json=as_json)
+
+
+def _list_deleted(store: str, as_json: bool) -> None:
+    with kindly(as_json=as_json):
+        from seqbatch.storage import open_store
+
+        base = open_store(store, create=False)
+        found = base.tombstones()
+        label = base.label
+        base.close()
+    if as_json:
+        dump([asdict(tombstone) for tombstone in found])
+        return
+    columns = ("campaign", "when (UTC)", "who", "why", "events", "units", "last event")
+    rows = [
+        (t.name, t.at[:19].replace("T", " "), t.who, t.why, t.events, t.units, t.last)
+        for t in found
+    ]
+    words = ("campaign", "when (UTC)", "who", "why", "last event")
+    show(Table(f"Deleted from {label}", columns, rows, words=words))
+
+
+@app.command("show-event")
+def show_event(
+    name: Name,
+    number: Annotated[int | None, typer.Argument(help="The event (default: all of them).")] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Show what was done: one event in full, or all in short."""
+    from seqbatch.errors import InvalidArgumentError
+
+    with opened(name, store, None, as_json) as campaign:
+        events = campaign.events()
+        if number is not None and not 1 <= number <= len(events):
+            raise InvalidArgumentError("number", f"between 1 and {len(events)}", number)
+    if number is not None:
+        dump(asdict(events[number - 1]))
+        return
+    if as_json:
+        keys = ("kind", "at", "who", "why", "counts")
+        dump([
+            {"event": e.sequence} | {key: getattr(e, key) for key in keys}
+            | {"changes": e.payload.get("changes", [])}
+            for e in events
+        ])  # fmt: skip
+        return
+    from seqbatch.campaign.views.status_text import events_table
+
+    show(events_table(name, events))
+
+
+@app.command()
+def seal(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The file to write; keep it elsewhere.")],
+    key: Annotated[
+        Path | None, typer.Option(help="An Ed25519 private key to sign it with (ssh-keygen).")
+    ] = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write the newest event's hash to a file, to show later that nothing was cut off.
+
+    Example: seqbatch campaign seal spring --out spring.seal.json
+    """
+    with opened(name, store, None, as_json) as campaign:
+        made = campaign.seal(out, key=key, force=force)
+    if as_json:
+        dump({**asdict(made), "out": str(out)})
+    else:
+        say(f"Sealed event {made.event} of campaign {name}; written to {out}.")
+        say(f"Keep it elsewhere. To compare: seqbatch campaign verify {name} --seal {out}")
+
+
+@app.command()
+def verify(
+    name: Name,
+    sealed: Annotated[
+        Path | None, typer.Option("--seal", help="A seal that must still hold.")
+    ] = None,
+    signer: Annotated[
+        Path | None, typer.Option(help="The public key whose owner signed the seal.")
+    ] = None,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Check every hash, replay every estimate and decision. Exit code 1: discrepancies found."""
+    with opened(name, store, None, as_json) as campaign:
+        result = campaign.verify(seal=sealed, signer=signer)
+    if as_json:
+        dump({**asdict(result), "sound": result.sound})
+    else:
+        say(
+            f"Campaign {name}: {result.events:,} events, {result.units:,} decisions replayed, "
+            f"{counted(result.outcomes, 'row')} of outcomes (corrections included), "
+            f"{counted(result.states, 'estimate')} recomputed."
+        )
+        for finding in result.findings:
+            say(f"  {finding}")
+        for note in result.notes:
+            say(f"Note: {note}.")
+        if result.sound:
+            say("Verified: no discrepancies.")
+        else:
+            found = "discrepancy" if len(result.findings) == 1 else "discrepancies"
+            say(f"NOT verified: {len(result.findings):,} {found}.")
+    if not result.sound:
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def export(
+    name: Name,
+    out: Annotated[str, typer.Option(help="The file to write, or - for standard output.")],
+    what: Annotated[str, typer.Option(help="units, outcomes, held or events.")] = "units",
+    at_event: AtEvent = None,
+    file_format: Format = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write what is stored to a file: units with decisions and outcomes, or the events.
+
+    Example: seqbatch campaign export spring --out spring.parquet
+    """
+    with opened(name, store, None, as_json) as campaign:
+        count = campaign.export(
+            out, what=what, at_event=at_event, file_format=file_format, force=force
+        )
+    if as_json and out != "-":
+        dump({"rows": count, "out": out})
+    elif out != "-":
+        say(f"Wrote {counted(count, 'row')} to {out}.")
+
+
+@app.command()
+def report(
+    name: Name,
+    out: PageFile,
+    at_event: AtEvent = None,
+    file_format: PageFormat = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write a report to forward: the answer, what to do next, and everything behind it.
+
+    The page opens and prints without a network.
+
+    Example: seqbatch campaign report spring --out report.html
+    """
+    with opened(name, store, None, as_json) as campaign:
+        file = campaign.report(out, at_event=at_event, file_format=file_format, force=force)
+    _say_page(file, as_json=as_json)
+
+
+@app.command()
+def protocol(
+    name: Name,
+    out: PageFile,
+    file_format: PageFormat = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write what was declared before the first unit, in words that a committee reads.
+
+    Example: seqbatch campaign protocol trial --out protocol.html
+    """
+    with opened(name, store, None, as_json) as campaign:
+        file = campaign.protocol(out, file_format=file_format, force=force)
+    _say_page(file, as_json=as_json)
+
+
+def _say_page(file: Path, *, as_json: bool) -> None:
+    """Say which page was written."""
+    if as_json:
+        dump({"files": [str(file)]})
+        return
+    say_files([file])
+    if file.suffix == ".html":
+        say(f"Open {file} in a browser.")

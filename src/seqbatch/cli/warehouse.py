@@ -1,0 +1,101 @@
+"""The commands for waves inside a database: sql, record-sums."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqbatch.cli.campaign import (
+    STORE,
+    Force,
+    Name,
+    Reason,
+    Where,
+    Who,
+    next_command,
+    opened,
+    show_closed,
+)
+from seqbatch.cli.console import Json, dump, say, say_files, say_next
+from seqbatch.cli.validate import app
+
+__all__ = ["app"]
+
+
+@app.command()
+def sql(
+    name: Name,
+    units: Annotated[str, typer.Option(help="The table of units, as table or schema.table.")],
+    what: Annotated[str, typer.Option(help="assign (decisions) or sums (evidence).")] = "assign",
+    dialect: Annotated[
+        str, typer.Option(help="duckdb, postgres, spark, bigquery, snowflake or trino.")
+    ] = "duckdb",
+    outcomes: Annotated[str | None, typer.Option(help="The table of outcomes, for sums.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write, .sql (default: the screen).")
+    ] = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write the open wave's rule as one SQL statement.
+
+    Example: seqbatch campaign sql spring --units customers --dialect postgres --out wave-2.sql
+    """
+    from seqbatch.output_files import atomically, require_target
+
+    with opened(name, store, None, as_json) as campaign:
+        if out is not None:
+            apart = {"the store": campaign.store.files}
+            require_target(out, force=force, endings=(".sql",), apart_from=apart)
+        text = campaign.sql(what=what, dialect=dialect, units=units, outcomes=outcomes)
+        _require_printable(text, out)
+        if out is not None:
+            with atomically(out) as partial:
+                partial.write_text(text, encoding="utf-8")
+    if as_json:
+        dump({"statement": text, "out": None if out is None else str(out)})
+    elif out is None:
+        # As it is: what is wrapped to a screen's width could not be pasted.
+        typer.echo(text, nl=False)
+    else:
+        say_files([out])
+
+
+def _require_printable(text: str, out: Path | None) -> None:
+    """Refuse to print what would control the terminal."""
+    from seqbatch.errors import InvalidArgumentError
+
+    hidden = {character for character in text if not character.isprintable()} - {"\n"}
+    if out is None and hidden:
+        rule = "given where names or levels hold control characters"
+        raise InvalidArgumentError("out", rule, "none")
+
+
+@app.command("record-sums")
+def record_sums(
+    name: Name,
+    sums: Annotated[str, typer.Argument(help="The result of the statement, or - for input.")],
+    statement: Annotated[Path, typer.Option(help="The file of the statement that was run.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Close even though units or outcomes are missing.")
+    ] = False,
+    reason: Reason = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Close a wave whose rows are kept elsewhere, by its sums.
+
+    Example: seqbatch campaign record-sums spring sums.csv --statement sums-2.sql
+    """
+    with opened(name, store, who, as_json) as campaign:
+        result = campaign.record_sums(sums, statement=statement, force=force, reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(result), "next": then})
+        return
+    show_closed(result)
+    say("Its rows are kept elsewhere; the event holds the statement and its sums.")
+    say_next(then)

@@ -1,0 +1,248 @@
+"""The asynchronous client."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx
+
+from seqbatch.client import calls as calls
+from seqbatch.client.calls import (
+    AGAIN,
+    Assigned,
+    Call,
+    CampaignCalls,
+    Recorded,
+    Rows,
+    pause,
+    result,
+    written,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Calls a service.
+
+    A call that gets no answer, or is told that the service is busy, is made again. It carries the
+    same key each time, so that what it changes is changed once.
+
+    Parameters
+    ----------
+    url
+        Where the service is, such as ``"http://127.0.0.1:8000"``.
+    token
+        A token of ``seqbatch token create``.
+    retries
+        How often a call is made again.
+    timeout
+        How many seconds to wait for an answer.
+
+    Examples
+    --------
+    >>> client = AsyncClient("http://127.0.0.1:8000", "sqb_...")
+    >>> client.campaign("spring")
+    <AsyncRemoteCampaign spring at http://127.0.0.1:8000>
+    """
+
+    def __init__(self, url: str, token: str, *, retries: int = 4, timeout: float = 120.0) -> None:
+        self.url = url
+        self._retries = retries
+        headers = {"authorization": f"Bearer {token}"}
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    def campaign(self, name: str) -> "AsyncRemoteCampaign":
+        """Return a campaign of the service; whether it is there, its calls say."""
+        return AsyncRemoteCampaign(self, name)
+
+    async def campaigns(self) -> list[dict[str, Any]]:
+        """Return the campaigns that the token is for, in short."""
+        return await self.ask(calls.listed())
+
+    async def plan(self, **values: Any) -> dict[str, Any]:
+        """Plan an experiment; see :func:`seqbatch.planning.plan`."""
+        return await self.ask(calls.plan(values))
+
+    async def validate(
+        self,
+        spec: Mapping[str, Any] | str,
+        units: list[Any] | None = None,
+        outcomes: list[Any] | None = None,
+    ) -> dict[str, Any]:
+        """Say what create, assign and record would say; a spec that is a text is TOML."""
+        return await self.ask(calls.validate(spec, units, outcomes))
+
+    async def create(
+        self, spec: Mapping[str, Any] | str, *, key: str | None = None
+    ) -> "AsyncRemoteCampaign":
+        """Create a campaign; a spec that is a text is TOML."""
+        made = await self.ask(calls.create(spec, key))
+        return self.campaign(made["name"])
+
+    async def ask(self, call: Call[T]) -> T:
+        """Make a call, again where that is called for."""
+        for attempt in range(self._retries + 1):
+            response = None
+            try:
+                response = await self._http.request(call.method, call.path, **_options(call))
+                if response.status_code not in AGAIN or attempt == self._retries:
+                    return result(call, response)
+            except httpx.TransportError:
+                if attempt == self._retries:
+                    raise
+            await asyncio.sleep(pause(attempt, response))
+        raise AssertionError
+
+
+class AsyncRemoteCampaign:
+    """A campaign of a service, with the methods that a :class:`~seqbatch.campaign.Campaign` has.
+
+    Those that change something take a `key`: a call under a key that was used before is not made
+    again, and gets the same answer. Each call makes its own where none is given.
+
+    Parameters
+    ----------
+    client
+        The client.
+    name
+        The campaign's name.
+    """
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self.name = name
+        self._client = client
+        self._calls = CampaignCalls(name)
+
+    def __repr__(self) -> str:
+        return f"<AsyncRemoteCampaign {self.name} at {self._client.url}>"
+
+    async def situation(self) -> dict[str, Any]:
+        """Return where the campaign stands, in short."""
+        return await self._client.ask(self._calls.show())
+
+    async def status(self, *, at_event: int | None = None) -> dict[str, Any]:
+        """Return where the campaign stands, or stood right after an event."""
+        found: dict[str, Any] = await self._client.ask(
+            self._calls.view("status", at_event=at_event)
+        )
+        return found
+
+    async def findings(self, *, level: float = 0.95, at_event: int | None = None) -> dict[str, Any]:
+        """Return what was learned so far."""
+        found: dict[str, Any] = await self._client.ask(
+            self._calls.view("findings", level=level, at_event=at_event)
+        )
+        return found
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Return everything that was done, in order."""
+        every: list[dict[str, Any]] = []
+        while True:
+            page = await self._client.ask(self._calls.view("events", after=len(every), most=1_000))
+            every += page["events"]
+            if len(every) >= page["total"]:
+                return every
+
+    async def report(
+        self, out: str | Path, *, at_event: int | None = None, file_format: str = "html"
+    ) -> Path:
+        """Write the report to a file: html, md or json."""
+        call = self._calls.document("report", format=file_format, at_event=at_event)
+        return written(out, await self._client.ask(call))
+
+    async def protocol(self, out: str | Path, *, file_format: str = "html") -> Path:
+        """Write the protocol to a file: html, md or json."""
+        call = self._calls.document("protocol", format=file_format)
+        return written(out, await self._client.ask(call))
+
+    async def export(
+        self,
+        out: str | Path,
+        *,
+        what: str = "units",
+        at_event: int | None = None,
+        file_format: str = "csv",
+    ) -> Path:
+        """Write what is stored to a file: units, outcomes, held or events."""
+        call = self._calls.document("export", what=what, format=file_format, at_event=at_event)
+        return written(out, await self._client.ask(call))
+
+    async def assign(
+        self, units: Rows, *, partial: bool = False, draw: bool = False, key: str | None = None
+    ) -> Assigned:
+        """Give units their actions: a list of dicts, a file, or a table with Arrow's interface."""
+        call = self._calls.assign(units, partial=partial, draw=draw, key=key)
+        return await self._client.ask(call)
+
+    async def record(
+        self,
+        outcomes: Rows,
+        *,
+        correct: bool = False,
+        reason: str = "",
+        dry_run: bool = False,
+        key: str | None = None,
+    ) -> Recorded:
+        """Take outcomes in: a list of dicts, a file, or a table with Arrow's interface."""
+        call = self._calls.record(
+            outcomes, correct=correct, reason=reason, dry_run=dry_run, key=key
+        )
+        return await self._client.ask(call)
+
+    async def close(
+        self,
+        *,
+        wave: int | None = None,
+        force: bool = False,
+        skip: bool = False,
+        reason: str = "",
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """End the open wave: re-estimate and open the next."""
+        values = {"wave": wave, "force": force, "skip": skip, "reason": reason}
+        return await self._client.ask(self._calls.step("close", key, values))
+
+    async def amend(self, *, reason: str, key: str | None = None, **values: Any) -> dict[str, Any]:
+        """Change the campaign between two waves; see :meth:`seqbatch.campaign.Campaign.amend`."""
+        asked = {"reason": reason, **values}
+        return await self._client.ask(self._calls.step("amend", key, asked))
+
+    async def go_on(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
+        """Go on although the declared rule says to stop."""
+        return await self._client.ask(self._calls.step("continue", key, {"reason": reason}))
+
+    async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
+        """End the campaign early."""
+        return await self._client.ask(self._calls.step("abort", key, {"reason": reason}))
+
+
+def _options(call: Call[Any]) -> dict[str, Any]:
+    """Return what httpx is to send; a file goes piece by piece here, too."""
+    options = call.options()
+    content = options.get("content")
+    if content is not None and not isinstance(content, bytes):
+        options["content"] = _pieces(content)
+    return options
+
+
+async def _pieces(content: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in content:
+        yield piece

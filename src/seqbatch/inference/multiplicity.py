@@ -1,0 +1,216 @@
+"""Several questions at once: Holm, and Dunnett against one control."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, sqrt
+
+import numpy as np
+
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.boundaries import boundaries, gauss_legendre
+from seqbatch.inference.contrasts import Lift, Mean
+from seqbatch.inference.estimates import estimate_wave, pool
+from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.summary import WaveSummary
+
+# ----------------------------------------------------------------------
+# Several questions at once, by Holm: at one look, and over several looks.
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return adjusted p-values: reject those below alpha, and all errors together stay below it.
+
+    Parameters
+    ----------
+    p_values
+        One for each question.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    p = np.array([arguments.number("p_values", one, at_least=0, at_most=1) for one in p_values])
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.maximum.accumulate(steps)
+    return tuple(adjusted.tolist())
+
+
+def group_sequential_holm(
+    statistics: Floats, information: Sequence[float], *, rule: str, alpha: float = 0.025
+) -> tuple[int | None, ...]:
+    """Return the look, from 1, at which each hypothesis is rejected, or None (Maurer, Bretz 2013).
+
+    Of h hypotheses still open each is tested with boundaries at alpha/h. A rejection leaves its
+    part of alpha to the others, which are tested again at the same look.
+
+    Parameters
+    ----------
+    statistics
+        Standardised, shape (hypotheses, looks); large ones speak against the hypothesis.
+    information
+        Fractions at the looks so far.
+    rule, alpha
+        See :func:`~seqbatch.inference.boundaries.spent`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.array([[2.0, 3.5], [1.0, 2.1], [0.0, 1.0]])
+    >>> group_sequential_holm(z, [0.5, 1.0], rule="obrien-fleming")
+    (2, None, None)
+    """
+    z = np.asarray(statistics, dtype=np.float64)
+    if z.ndim != 2 or z.shape[1] != len(information):
+        rule_text = f"an array of shape (hypotheses, {len(information)})"
+        raise InvalidArgumentError("statistics", rule_text, f"shape {z.shape}")
+    bounds = {
+        open_ones: boundaries(information, rule=rule, alpha=alpha / open_ones)
+        for open_ones in range(1, len(z) + 1)
+    }
+    rejected: list[int | None] = [None] * len(z)
+    for place in range(len(information)):
+        while still := [one for one, when in enumerate(rejected) if when is None]:
+            strongest = still[int(np.argmax(z[still, place]))]
+            if z[strongest, place] < bounds[len(still)][place]:
+                break
+            rejected[strongest] = place + 1
+    return tuple(rejected)
+
+
+# ----------------------------------------------------------------------
+# Several actions against one control, by Dunnett: all intervals cover together.
+
+
+#: Nodes of the integrals over control's part and over the estimated error.
+NODES, SCALES = 64, 24
+
+
+def dunnett_critical(
+    loadings: Sequence[float], *, level: float = 0.95, df: float = inf, two_sided: bool = True
+) -> float:
+    """Return c with P(all |t_a| <= c) = level, where t_a and t_b correlate by l_a l_b.
+
+    Comparisons with one control correlate in this way: given the control's part they are
+    independent. Where all have as many units as control, every loading is sqrt(1/2).
+
+    Parameters
+    ----------
+    loadings
+        l_a of each comparison, below 1.
+    level
+        The probability that no statistic lies outside.
+    df
+        Degrees of freedom of the shared variance.
+    two_sided
+        Whether both sides count.
+
+    Examples
+    --------
+    >>> [round(dunnett_critical([0.5**0.5] * count), 2) for count in (1, 2, 3, 4)]
+    [1.96, 2.21, 2.35, 2.44]
+    """
+    from scipy.optimize import brentq
+
+    arguments.number("level", level, above=0, at_most=1 - 1e-9)
+    if not loadings or not all(0 <= one < 1 for one in loadings):
+        raise InvalidArgumentError("loadings", "one or more numbers from 0 to below 1", loadings)
+    parts = np.array(loadings, dtype=np.float64)
+
+    scales = _scales(df)
+
+    def excess(bound: float) -> float:
+        return _inside(bound, parts, scales, two_sided) - level
+
+    # One comparison alone needs no less, and Bonferroni no more.
+    tail = (1 - level) / (2 if two_sided else 1)
+    low, high = quantile(tail, df), quantile(tail / len(parts), df)
+    return float(brentq(excess, low - 0.01, high + 0.01, xtol=1e-8))
+
+
+def _inside(
+    bound: float, loadings: Floats, distribution: tuple[Floats, Floats], two_sided: bool
+) -> float:
+    """Return the probability that no statistic lies beyond the bound."""
+    from scipy.special import ndtr
+
+    scales, chances = distribution
+    nodes, weights = gauss_legendre(NODES)
+    shared, density = (
+        8.5 * nodes,
+        8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / sqrt(2 * np.pi),
+    )
+    rest = np.sqrt(1 - loadings**2)
+    # Axes: the scale of the estimated error, the control's part, the comparisons.
+    high = (bound * scales[:, None, None] - shared[:, None] * loadings) / rest
+    inside = ndtr(high)
+    if two_sided:
+        # By symmetry P(Z < -c) given the control's part is P(Z > c) given its opposite.
+        inside = inside + inside[:, ::-1] - 1
+    return float(chances @ (inside.prod(axis=2) @ density))
+
+
+def _scales(df: float) -> tuple[Floats, Floats]:
+    """Return nodes for sqrt(chi-square/df), and their weights by its density."""
+    from scipy.special import chdtri
+
+    if df > 1e6:
+        return np.ones(1), np.ones(1)
+    nodes, weights = gauss_legendre(SCALES)
+    low, high = (float(np.sqrt(chdtri(df, tail) / df)) for tail in (1 - 1e-11, 1e-11))
+    scales = low + (nodes + 1) * (high - low) / 2
+    logs = (df - 1) * np.log(scales) - df * scales**2 / 2
+    chances = weights * np.exp(logs - logs.max())
+    return scales, chances / chances.sum()
+
+
+def simultaneous_lifts(
+    summaries: Sequence[WaveSummary], shares: Sequence[float], *, level: float = 0.95
+) -> tuple[Interval, ...]:
+    """Return the lifts of all actions over control, with intervals that cover together.
+
+    How the lifts correlate follows from the logged probabilities: by control's part of the cost,
+    averaged over waves by their shares. Unequal waves and degrees of freedom make this an
+    approximation; the lowest degrees of freedom count for all.
+
+    Parameters
+    ----------
+    summaries
+        The waves.
+    shares
+        The plan's share of each wave.
+    level
+        The probability that all intervals cover.
+    """
+    actions = range(1, len(summaries[0].evidence.assigned))
+    lifts = [pool(summaries, Lift(action), shares, level=level) for action in actions]
+    if not all(lift.known for lift in lifts):
+        return tuple(lifts)
+    loadings = [_loading(summaries, shares, action) for action in actions]
+    df = min(lift.df for lift in lifts)
+    bound = dunnett_critical(loadings, level=level, df=df)
+    note = f"Covers together with the other {len(lifts) - 1} (Dunnett)."
+    return tuple(
+        replace(
+            lift,
+            low=lift.estimate - bound * lift.error,
+            high=lift.estimate + bound * lift.error,
+            note=f"{lift.note} {note}".strip(),
+        )
+        for lift in lifts
+    )
+
+
+def _loading(summaries: Sequence[WaveSummary], shares: Sequence[float], action: int) -> float:
+    """Return the root of control's part of the cost of a lift, averaged over waves."""
+    total = weight = 0.0
+    for summary, share in zip(summaries, shares, strict=False):
+        control, own = (estimate_wave(summary, Mean(one)) for one in (0, action))
+        if control is not None and own is not None:
+            total += share * control.cost / (control.cost + own.cost)
+            weight += share
+    return sqrt(total / weight)

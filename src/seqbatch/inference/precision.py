@@ -1,0 +1,116 @@
+"""The precision of a planned campaign: how precisely a lift will be known."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import sqrt
+
+from seqbatch.core import arguments
+from seqbatch.inference.estimates import PlanOfShares, plan_of_shares
+from seqbatch.inference.intervals import quantile
+
+
+def planned_error(
+    sizes: Sequence[int],
+    *,
+    actions: int,
+    randomised: float,
+    floor: float,
+    columns: int,
+    noise: float,
+    returned: float = 1.0,
+    lift_variance: float = 0.0,
+) -> float:
+    """Return the standard error that a pooled lift over control will have, about.
+
+    It is that of :func:`planned_path` at the end, of a policy that prefers one action.
+
+    Parameters
+    ----------
+    sizes, actions, randomised, floor
+        See :func:`~seqbatch.inference.estimates.plan_of_shares`.
+    columns, noise, returned, lift_variance
+        See :func:`planned_path`.
+
+    Examples
+    --------
+    >>> error = planned_error(
+    ...     [1_000, 1_000, 1_000], actions=3, randomised=1.0, floor=0.0, columns=4, noise=1.0,
+    ...     returned=0.8,
+    ... )
+    >>> round(error, 3), round(detectable_lift(error), 2)
+    (0.05, 0.14)
+    """
+    plan = plan_of_shares(sizes, actions=actions, randomised=randomised, floor=floor)
+    path = planned_path(
+        plan,
+        actions=actions,
+        columns=columns,
+        noise=noise,
+        returned=returned,
+        lift_variance=lift_variance,
+    )
+    return path[-1]
+
+
+def planned_path(
+    plan: PlanOfShares,
+    *,
+    actions: int,
+    columns: int,
+    noise: float,
+    returned: float = 1.0,
+    lift_variance: float = 0.0,
+) -> tuple[float, ...]:
+    """Return the standard error of a pooled lift over control after each wave, about.
+
+    v_m = (sigma^2 C_m (1 + d_m)/r + V)/n_m with d_m = P/max(N_m - P - 1, P), the price of a model
+    fitted to N_m = r (n_1 + ... + n_m)/K outcomes. A wave's part of the variance is its share, so
+    that after m waves se = sqrt(t_m) / (sqrt(share_1/v_1) + ... + sqrt(share_m/v_m)).
+
+    Parameters
+    ----------
+    plan
+        Sizes, costs and shares of the waves.
+    actions
+        K.
+    columns
+        P, the columns of the model.
+    noise
+        The standard deviation of outcomes around the model.
+    returned
+        r, the share of outcomes that come back.
+    lift_variance
+        V, the variance between units of the lift itself.
+    """
+    arguments.integer("columns", columns)
+    arguments.number("noise", noise, at_least=0)
+    r = arguments.number("returned", returned, above=0, at_most=1)
+    total, errors = 0.0, []
+    waves = zip(
+        plan.sizes, accumulate(plan.sizes), plan.costs, plan.shares, plan.information, strict=True
+    )
+    for size, so_far, cost, share, information in waves:
+        fitted = r * so_far / actions
+        price = columns / max(fitted - columns - 1, columns)
+        variance = (noise**2 * 2 * cost * (1 + price) / r + lift_variance) / size
+        total += sqrt(share / variance) if variance else float("inf")
+        errors.append(sqrt(information) / total)
+    return tuple(errors)
+
+
+def detectable_lift(error: float, *, level: float = 0.95, power: float = 0.8) -> float:
+    """Return the lift that is found with this probability, given its standard error.
+
+    Parameters
+    ----------
+    error
+        The standard error, as of :func:`planned_error`.
+    level
+        The coverage of the interval that must leave out 0.
+    power
+        The probability to find it.
+    """
+    arguments.number("error", error, at_least=0)
+    arguments.number("power", power, above=0, at_most=1 - 1e-9)
+    tails = (1 - level) / 2, 1 - power
+    return error * sum(quantile(tail, float("inf")) for tail in tails)

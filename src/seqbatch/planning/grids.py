@@ -1,0 +1,289 @@
+"""The best grid for each number of batches: the search, and the paper's grids beside it."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from seqbatch import grids
+from seqbatch.core.arrays import Floats
+from seqbatch.planning.request import Limits, Request, Sizes
+
+# ----------------------------------------------------------------------
+# Where batches should end: a family of grids, and a search in it.
+#
+# Every grid of the family has ends t_m with
+#
+#     ln t_m = ln t_1 + (ln T - ln t_1) (1 - r^(m-1)) / (1 - r^(M-1)),
+#
+# two numbers for any M: the first end and the bend r. r = 1 is the geometric grid of Theorem 3,
+# r = 1/2 that of Theorem 2, and all two-batch and three-batch grids with t_2 of any size belong to
+# it. The search is deterministic: the same function gives the same grid.
+
+
+#: A bend to begin the search with.
+TYPICAL_BEND = 0.6
+
+
+def family(first: float, bend: float, *, units: int, batches: int, seen: int = 0) -> list[float]:
+    """Return the family's ends, counted from `seen`.
+
+    >>> [round(end) for end in family(1_000, 1.0, units=100_000, batches=3)]
+    [1000, 10000, 100000]
+    """
+    if batches == 1:
+        return [float(units)]
+    start, stop = math.log(seen + first), math.log(seen + units)
+    weights = [bend**m for m in range(batches - 1)]
+    total, ends, passed = sum(weights), [first], 0.0
+    for weight in weights:
+        passed += weight
+        ends.append(math.exp(start + (stop - start) * passed / total) - seen)
+    return ends
+
+
+def tune(
+    cost: Callable[[Sizes], float],
+    limits: Limits,
+    batches: int,
+    *,
+    least: int,
+    start: tuple[float, float] | None = None,
+) -> tuple[Sizes, tuple[float, float]]:
+    """Find the grid of least cost in the family.
+
+    Parameters
+    ----------
+    cost
+        What a grid of these sizes costs.
+    limits, batches
+        What the grid must keep to.
+    least
+        The smallest first end worth trying.
+    start
+        ln t_1 and ln r to search near, as found for another number of batches.
+
+    Returns
+    -------
+    tuple
+        The sizes, and their ln t_1 and ln r.
+    """
+    known: dict[Sizes, float] = {}
+
+    def sizes(log_first: float, log_bend: float) -> Sizes:
+        ends = family(
+            math.exp(log_first),
+            math.exp(log_bend),
+            units=limits.units,
+            batches=batches,
+            seen=limits.seen,
+        )
+        return limits.fit(ends)
+
+    def remembered(wanted: Sizes) -> float:
+        if wanted not in known:
+            known[wanted] = cost(wanted)
+        return known[wanted]
+
+    def value(log_first: float, log_bend: float) -> float:
+        return remembered(sizes(log_first, log_bend))
+
+    # On logarithms, because the cost changes by ratios of the first end, not by differences.
+    low, high = math.log(min(least, limits.units / 2)), math.log(limits.units * 0.9)
+    if start is None:
+        steps = [low + (high - low) * i / 8 for i in range(9)]
+        bend = math.log(TYPICAL_BEND)
+        values = [value(step, bend) for step in steps]
+        best = values.index(min(values))
+        first, width = steps[best], (high - low) / 8
+    else:
+        (first, bend), width = start, 1.0
+        first = min(max(first, low), high)
+        value(first, bend)
+    # One coordinate after the other, twice: the cost is flat and smooth around its minimum. With
+    # two batches the bend has no effect.
+    for rounds in range(2 if batches > 2 else 1):
+        reach = width / (1 + rounds)
+        bounds = max(low, first - reach), min(high, first + reach)
+        first = _golden(partial(value, log_bend=bend), *bounds, steps=6 - 2 * rounds)
+        if batches > 2:
+            # From ends that crowd at the last unit to some beyond the geometric grid's spacing.
+            bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)
+            bend = _golden(partial(value, first), *bounds, steps=4)
+    # Of all grids that were tried, not of the last ones: rounding makes the cost a staircase.
+    best_sizes = min(known, key=lambda wanted: known[wanted])
+    if limits.waves is not None:
+        best_sizes = _neighbours(remembered, best_sizes, limits)
+    return best_sizes, (first, bend)
+
+
+def _golden(value: Callable[[float], float], low: float, high: float, *, steps: int) -> float:
+    """Narrow the place of a minimum by the golden section, one new point per step."""
+    if high <= low:
+        return low
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = value(left), value(right)
+    for _ in range(steps - 2):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = value(right)
+    return left if at_left < at_right else right
+
+
+def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: Limits) -> Sizes:
+    """Move one end at a time to the next wave's end, as long as that helps."""
+    stops = limits.stops
+    places = [stops.index(sum(sizes[: m + 1])) for m in range(len(sizes))]
+    improved = True
+    while improved:
+        improved = False
+        for m in range(len(places) - 1):
+            for step in (-1, 1):
+                moved = places.copy()
+                moved[m] += step
+                if moved[m] < 0 or sorted(set(moved)) != moved:
+                    continue
+                ends = [0, *(stops[place] for place in moved)]
+                other = tuple(after - before for before, after in pairwise(ends))
+                if cost(other) < cost(sizes):
+                    sizes, places, improved = other, moved, True
+    return sizes
+
+
+# ----------------------------------------------------------------------
+# The best grid of each number of batches: tuned, unless the paper's is better.
+#
+# Where the effect is not certain, a grid is judged by its regret relative to that of the best grid
+# for each effect, on average over their law. Expected regret itself would be decided by the
+# effects under which most can be lost, and leave the others to chance.
+
+
+#: A grid that costs more than this times the tuned one's in the trials for tuning is not judged.
+CLOSE = 1.1
+#: How many grids show what the best one for each effect would cost.
+SCANNED = 5
+
+#: What a grid is judged by, given what each scenario adds to its regret.
+Weighing = Callable[[Floats], float]
+
+
+def best_grids(
+    request: Request, progress: Callable[[int], None] = lambda _: None
+) -> dict[int, Sizes]:
+    """Return the grid of each number of batches: tuned, unless the paper's is better.
+
+    `progress` is called with the number of grids found.
+    """
+    found: dict[int, Sizes] = {}
+    start = None
+    for number in request.numbers:
+        if number > 1 and request.kind == "tuned" and request.all_by_chance(number):
+            # No grid loses more or less than another; equal batches are what a person expects.
+            found[number] = _equal(request.limits, number)
+            continue
+        options = paper_grids(request, number)
+        weigh: Weighing = _expected
+        if request.kind == "tuned" and number > 1:
+            weigh = weighing(request, number, start)
+            sizes, start = tuned(request, number, weigh, start)
+            # Where little can be learned, the search follows chance: equal batches are good there.
+            options.append(_equal(request.limits, number))
+            # One more batch must never look worse because the search stopped short.
+            if number - 1 in found:
+                options.append(_split(request.limits, found[number - 1]))
+            options = [sizes, *_close(request, sizes, options, weigh)]
+        found[number] = _judged_best(request, options, weigh)
+        progress(len(found))
+    return found
+
+
+def _judged_best(request: Request, options: list[Sizes], weigh: Weighing) -> Sizes:
+    """Return the best grid on other trials than it was tuned on."""
+    if len(options) == 1:
+        return options[0]
+    return min(options, key=lambda sizes: weigh(request.judged(sizes).by_scenario(sizes)))
+
+
+def _close(request: Request, sizes: Sizes, options: list[Sizes], weigh: Weighing) -> list[Sizes]:
+    """Return the options that may turn out better than a tuned grid; the others are not."""
+    limit = CLOSE * weigh(request.tried(sizes))
+    return [one for one in options if one != sizes and weigh(request.tried(one)) <= limit]
+
+
+def _expected(regrets: Floats) -> float:
+    return float(regrets.sum())
+
+
+def weighing(request: Request, number: int, start: tuple[float, float] | None) -> Weighing:
+    """Return what grids of this number of batches are judged by.
+
+    That is expected regret where the scenario is certain or was learned from outcomes, else the
+    mean over the scenarios of regret relative to the least that was found for each.
+    """
+    limits, weights = request.limits, np.array(request.model.weights)
+    if len(weights) == 1 or request.model.past is not None:
+        return _expected
+    bend = TYPICAL_BEND if start is None else math.exp(start[1])
+    firsts = np.geomspace(min(request.least_first, limits.units / 2), limits.units / 2, SCANNED)
+    scanned = [
+        limits.fit(family(first, bend, units=limits.units, batches=number, seen=limits.seen))
+        for first in firsts.tolist()
+    ]
+    least = np.min([request.tried(sizes) for sizes in scanned], axis=0)
+    least = np.maximum(least, 1e-12 * least.max())
+    return lambda regrets: float(weights @ (regrets / least))
+
+
+def _equal(limits: Limits, number: int) -> Sizes:
+    """Return equal batches, as far as the limits let them be."""
+    return limits.fit([limits.units * (place + 1) / number for place in range(number)])
+
+
+def _split(limits: Limits, sizes: Sizes) -> Sizes:
+    """Return the grid with one more end in its last batch, as far as the limits let it."""
+    ends = [float(end) for end in np.cumsum(sizes)]
+    # In the middle on the logarithmic scale, on which the family spaces its ends.
+    before = ends[-2] if len(ends) > 1 else 0.0
+    middle = math.sqrt((limits.seen + max(before, 1.0)) * (limits.seen + ends[-1])) - limits.seen
+    return limits.fit([*ends[:-1], middle, ends[-1]])
+
+
+def tuned(
+    request: Request, number: int, weigh: Weighing, start: tuple[float, float] | None
+) -> tuple[Sizes, tuple[float, float]]:
+    """Return the grid that weighs least in the tuning trials, and where the search found it."""
+    return tune(
+        lambda wanted: weigh(request.tried(wanted)),
+        request.limits,
+        number,
+        least=request.least_first,
+        start=start,
+    )
+
+
+def paper_grids(request: Request, batches: int) -> list[Sizes]:
+    """Return the grids of Theorems 2 and 3, as far as the limits let them be.
+
+    For an experiment under way the theorems have none; then it is the geometric one from there.
+    """
+    limits, dim = request.limits, request.model.dim
+    if limits.seen:
+        growth = (1 + limits.units / limits.seen) ** (1 / batches) - 1
+        ends = [
+            family(growth * limits.seen, 1.0, units=limits.units, batches=batches, seen=limits.seen)
+        ]
+    else:
+        made = [
+            make(units=limits.units, dim=dim, batches=batches)
+            for make in (grids.minimax, grids.geometric)
+        ]
+        ends = [[float(end) for end in one.ends] for one in made]
+    return list(dict.fromkeys(limits.fit(one) for one in ends))

@@ -1,0 +1,105 @@
+"""The candidate policies, simulated on the plan's grid."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from seqbatch import theory
+from seqbatch.core.arrays import Floats
+from seqbatch.environments.base import generator
+from seqbatch.errors import RankDeficiencyWarning
+from seqbatch.planning.model import Model
+from seqbatch.planning.tables import Candidate, Row
+from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
+from seqbatch.policies.base import LinearPolicy
+
+#: Pure exploitation, which others are compared with.
+GREEDY = SBPE(first="uniform", ties="random")
+#: How many units stand for a batch: so many for each parameter, within bounds. With fewer, a batch
+#: teaches more about its own units than it would, which favours policies that shrink.
+UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
+#: With more actions than these, posterior draws take long, and fewer of them do.
+FEW_ACTIONS = 20
+
+
+def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
+    """Compare pure exploitation, whose cost is the row's, with other policies in the same trials.
+
+    What is simulated here is how much more the others lose.
+    """
+    models = 1 if model.layout == "shared" else model.actions
+    # Trials cost more and differ less with many parameters.
+    number = min(130, max(10, 2_400 // (models * model.dim))) if model.dim > 1 else 256
+    trials = model.thinned(number, seed=seed)
+    options = _options(model, sum(row.sizes))
+    most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * models))
+    with warnings.catch_warnings():
+        # A first batch that leaves directions open is part of what is compared.
+        warnings.simplefilter("ignore", RankDeficiencyWarning)
+        totals = {
+            name: np.array(
+                [
+                    trial.regret(
+                        policy, row.sizes, generator(np.random.SeedSequence([seed, n])), most=most
+                    )
+                    for n, trial in enumerate(trials)
+                ]
+            )
+            for name, policy in options.items()
+        }
+    base = next(iter(totals.values()))
+    weight = np.array([trial.weight for trial in trials])
+    return tuple(
+        _candidate(name, options[name], row, weight * (values - base))
+        for name, values in totals.items()
+    )
+
+
+def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candidate:
+    """Return a policy that loses so much more than the row says, trial by trial."""
+    excess = float(more.mean())
+    excess_error = float(more.std(ddof=1)) / math.sqrt(len(more))
+    return Candidate(
+        name=name,
+        policy=policy,
+        regret=row.regret + excess,
+        error=math.hypot(row.error, excess_error),
+        excess=excess,
+        excess_error=excess_error,
+    )
+
+
+def preferred(made: Sequence[Candidate]) -> LinearPolicy:
+    """Return the policy of least regret; the first unless another is significantly better."""
+    best = min(made, key=lambda one: one.regret)
+    # Two standard errors of the paired difference: a tie must not be decided by the seed.
+    clearly = best.excess < -2 * best.excess_error
+    return best.policy if clearly else made[0].policy
+
+
+def ucb(model: Model, units: int) -> SBUCB:
+    """Return UCB with Lemma 1's multiplier, in units of the noise."""
+    noise = max(level for _, level in model.scenarios)
+    gamma = theory.confidence_multiplier(units=units, actions=model.actions)
+    return SBUCB(gamma=noise * gamma, first="uniform", ties="random")
+
+
+def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
+    effect, noise = (model.mean(column) for column in zip(*model.scenarios, strict=True))
+    # With the true prior's precision: what a user who believes the stated effect would set.
+    precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
+    thompson = ThompsonSampling(
+        scale=noise,
+        ridge=precision,
+        samples=64 if model.actions <= FEW_ACTIONS else 16,
+        first="uniform",
+        ties="random",
+    )
+    return {
+        "pure exploitation": GREEDY,
+        "ridge exploitation": RBGL(ridge=precision, first="uniform", ties="random"),
+        "Thompson": thompson,
+        "UCB": ucb(model, units),
+    }

@@ -1,0 +1,298 @@
+"""The trade-off between regret and the detectable lift, as more units are randomised."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqbatch import display
+from seqbatch.display import Table, counted, percent_cut, shown
+from seqbatch.output_files import atomically, require_target
+from seqbatch.pictures import GREY, INK, fitted
+from seqbatch.planning.detection import planned_lift
+from seqbatch.planning.model import Model
+from seqbatch.planning.result_text import rounded, with_error
+from seqbatch.planning.trials import Trials
+from seqbatch.policies.base import LinearPolicy
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+# ----------------------------------------------------------------------
+# The trade: what is lost, and what can be detected, as more units are randomised.
+
+
+#: The randomised shares that are tried beside the plan's own.
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+#: A share that differs from the plan's own by less than this part of it is left out.
+NEAR = 0.3
+#: What a trade can be written to.
+PICTURES = (".png", ".svg", ".html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradePoint:
+    """What a randomised share costs, and what it shows.
+
+    Parameters
+    ----------
+    randomised
+        The share.
+    regret, error
+        Expected regret under pure exploitation, and its Monte Carlo standard error.
+    lift
+        The lift over control that is found with the trade's power.
+    """
+
+    randomised: float
+    regret: float
+    error: float
+    lift: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trade:
+    """Regret against the detectable lift, on one grid and in the same trials.
+
+    Parameters
+    ----------
+    points
+        From no randomised units to all.
+    randomised
+        The plan's own share, which is one of them.
+    power
+        With which the lifts are found, two-sided at 5%.
+    grid
+        The sizes of the batches.
+    asked
+        The lift that the plan was to detect, if any.
+    """
+
+    points: tuple[TradePoint, ...]
+    randomised: float
+    power: float
+    grid: tuple[int, ...]
+    asked: float | None = None
+
+    @property
+    def chosen(self) -> TradePoint:
+        """The plan's own point."""
+        return next(one for one in self.points if one.randomised == self.randomised)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {"power": self.power, "points": [asdict(one) for one in self.points]}
+
+    def tables(self) -> list[Table]:
+        """Return the points as people see them."""
+        return [table(self)]
+
+    def chart(self) -> "alt.TopLevelMixin":
+        """Return the picture."""
+        return draw(self)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the picture as .png or .svg, or with its table as a page, .html.
+
+        Parameters
+        ----------
+        path
+            The file.
+        force
+            Overwrite a file that is there.
+        """
+        from seqbatch.pictures import save
+
+        target = require_target(path, name="path", force=force, endings=PICTURES)
+        if target.suffix.lower() == ".html":
+            with atomically(target) as partial:
+                partial.write_text(page(self), encoding="utf-8")
+            return target
+        return save(self.chart(), target)
+
+    def _repr_html_(self) -> str:
+        return shown(str(self), self.tables(), draw=self.chart)
+
+    def __str__(self) -> str:
+
+        return describe(self)
+
+
+def trade(
+    trials: Trials,
+    model: Model,
+    sizes: Sequence[int],
+    policy: LinearPolicy,
+    *,
+    power: float = 0.8,
+    asked: float | None = None,
+) -> Trade:
+    """Return what each randomised share costs and shows, on batches of these sizes."""
+    own = model.conduct.randomised
+    points = []
+    for share in _shares(own):
+        conduct = replace(model.conduct, randomised=share)
+        regret, error = replace(trials, conduct=conduct).rates(sizes).total(sizes)
+        lift = planned_lift(replace(model, conduct=conduct), sizes, policy, power=power)
+        points.append(TradePoint(randomised=share, regret=regret, error=error, lift=lift))
+    return Trade(points=tuple(points), randomised=own, power=power, grid=tuple(sizes), asked=asked)
+
+
+def _shares(own: float) -> list[float]:
+    """Return the shares to try, without those between the ends that the own one stands for."""
+    others = {one for one in SHARES if one in (0.0, 1.0) or abs(one - own) > NEAR * own}
+    return sorted({*others, own})
+
+
+# ----------------------------------------------------------------------
+# The trade between regret and detectable lifts, in plain words.
+
+
+def describe(trade: "Trade") -> str:
+    """Return the plan's point and both ends."""
+    least, most, own = trade.points[0], trade.points[-1], trade.chosen
+    return (
+        f"Between no randomised units and all of them, expected regret goes from "
+        f"{rounded(least.regret)} to {rounded(most.regret)}, and the lift that is found with "
+        f"{percent_cut(trade.power)} power from {rounded(least.lift)} to {rounded(most.lift)}. "
+        f"{own_words(trade)}; with it, regret is {rounded(own.regret)}, and the lift "
+        f"{rounded(own.lift)}."
+    )
+
+
+def own_words(trade: "Trade") -> str:
+    """Name the plan's own point."""
+    if trade.asked is None:
+        return f"This plan randomises {percent_cut(trade.randomised)}"
+    return (
+        f"Recommended: {percent_cut(trade.randomised)}, the least that finds {rounded(trade.asked)}"
+    )
+
+
+def table(trade: "Trade") -> Table:
+    """Return the points, the plan's own with a star."""
+    mark = "this plan" if trade.asked is None else "recommended"
+    return Table(
+        f"Regret against the detectable lift, by the randomised share (* {mark})",
+        ("randomised", "regret", f"lift found with {percent_cut(trade.power)} power"),
+        [
+            (
+                f"{percent_cut(one.randomised)} *"
+                if one.randomised == trade.randomised
+                else percent_cut(one.randomised),
+                with_error(one.regret, one.error),
+                rounded(one.lift),
+            )
+            for one in trade.points
+        ],
+    )
+
+
+def grid_words(trade: "Trade") -> str:
+    """Say on which batches the trade was made."""
+    sizes = [f"{size:,}" for size in trade.grid]
+    if len(sizes) > 6:
+        sizes = [*sizes[:3], "...", *sizes[-2:]]
+    batches = counted(len(trade.grid), "batch")
+    return f"{batches} of {', '.join(sizes)} units throughout"
+
+
+# ----------------------------------------------------------------------
+# The trade as a picture: regret against the detectable lift, share by share.
+
+
+WIDTH, HEIGHT = 600, 360
+
+
+def draw(trade: "Trade") -> "alt.TopLevelMixin":
+    """Draw the curve from no randomised units to all, with the plan's own point in a ring."""
+    titled: alt.TopLevelMixin = panel(trade).configure_view(stroke=None)
+    return titled
+
+
+def panel(trade: "Trade") -> Any:
+    """Draw the points, each with its randomised share beside it."""
+    import altair as alt
+
+    values = [
+        {
+            "lift": one.lift,
+            "regret": one.regret,
+            "share": percent_cut(one.randomised),
+            "own": one.randomised == trade.randomised,
+            "order": one.randomised,
+        }
+        for one in trade.points
+    ]
+    base = alt.Chart({"values": values}).encode(
+        x=alt.X(
+            "lift:Q",
+            title=f"lift over control that is found with {percent_cut(trade.power)} power, "
+            "in units of reward",
+            **fitted([one.lift for one in trade.points], margin=1.25),
+        ),
+        y=alt.Y(
+            "regret:Q",
+            title="expected regret, in units of reward",
+            **fitted([one.regret for one in trade.points], margin=1.25),
+        ),
+    )
+    layers = [
+        *_asked(trade),
+        base.mark_line(color=GREY, strokeWidth=1.5).encode(order="order:Q"),
+        base.mark_point(color=INK, filled=True, opacity=1, size=45),
+        base.mark_text(align="left", dx=9, dy=-7, fontSize=11).encode(text="share:N"),
+        base.transform_filter("datum.own").mark_point(
+            color=INK, size=260, strokeWidth=2, opacity=1
+        ),
+    ]
+    return alt.layer(*layers).properties(
+        width=WIDTH,
+        height=HEIGHT,
+        title=alt.TitleParams(
+            "What randomised units cost, and what they show",
+            subtitle=_subtitle(trade),
+            anchor="start",
+            fontSize=15,
+            offset=12,
+        ),
+    )
+
+
+def _subtitle(trade: "Trade") -> list[str]:
+    own = trade.chosen
+    words = (
+        "Beside each point: the share of units that get a random action. "
+        f"Ring: {own_words(trade)[0].lower()}{own_words(trade)[1:]}; regret {rounded(own.regret)}, "
+        f"lift {rounded(own.lift)}. {grid_words(trade).capitalize()}."
+    )
+    return textwrap.wrap(words, 90)
+
+
+def _asked(trade: "Trade") -> list[Any]:
+    """Draw the lift that was to be detected, across the panel."""
+    import altair as alt
+
+    if trade.asked is None:
+        return []
+    base = alt.Chart({"values": [{"lift": trade.asked}]}).encode(x="lift:Q")
+    return [
+        base.mark_rule(color=GREY, strokeDash=[6, 4]),
+        base.mark_text(align="left", dx=4, dy=-4, y=HEIGHT, color="#555555").encode(
+            text=alt.value(f"to be found: {rounded(trade.asked)}")
+        ),
+    ]
+
+
+def page(trade: "Trade") -> str:
+    """Return the picture, the words and the table as a page of its own."""
+    return display.page(
+        "What randomised units cost, and what they show",
+        [
+            display.paragraph(describe(trade)),
+            display.picture(lambda: draw(trade), "Regret against the detectable lift"),
+            table(trade).html(),
+        ],
+    )

@@ -1,0 +1,299 @@
+"""Group commit: small calls for one campaign that arrive together share a transaction.
+
+While one transaction is written to the disk, further calls wait in their campaign's queue; the next
+transaction takes all of them. Units of one caller are assigned in one call and one event, and each
+request is answered with its own rows. Where the group is refused, nothing of its transaction is
+kept, and in another each of its requests is tried by itself, as a part that fails alone.
+"""
+
+import asyncio
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import polars as pl
+import sqlalchemy as sa
+
+from seqbatch.campaign import Assigned, Campaign
+from seqbatch.errors import SeqbatchError, StoreError
+from seqbatch.service.bodies import JSON, table_of
+from seqbatch.service.idempotency import again, plain
+from seqbatch.service.metrics import Metrics
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.tokens import Token
+from seqbatch.storage.transaction import Together
+
+#: The most calls and rows of one transaction: enough to share the disk's time, few enough to wait.
+MOST_CALLS, MOST_ROWS = 256, 20_000
+#: Rows that Python writes in less time than it takes to hand them to what writes thousands.
+FEW = 64
+
+
+@dataclass(eq=False)
+class Small:
+    """A small call that waits for its turn.
+
+    Parameters
+    ----------
+    token
+        Who signs.
+    call
+        What its answer is kept under, None for no keeping.
+    rows
+        Its units or outcomes.
+    step
+        Makes the call by itself, and returns the answer.
+    joins
+        The columns of units that may be assigned together with others of the same; None for none.
+    future
+        Gets the answer, in the loop of the call.
+    """
+
+    token: Token
+    call: Call | None
+    rows: Sequence[dict[str, Any]]
+    step: Callable[[Campaign], Answer]
+    future: "asyncio.Future[Answer]"
+    joins: tuple[str, ...] | None = None
+    made: Answer | Exception | None = None
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What calls must share to be made as one."""
+        return self.token.id, self.joins
+
+
+class Groups:
+    """The queues of all campaigns, each worked off by one thread at a time."""
+
+    def __init__(self, store: SQLStore, metrics: Metrics, *, threads: int = 8) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._waiting: dict[str, deque[Small]] = defaultdict(deque)
+        self._running: set[str] = set()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
+
+    async def answered(self, name: str, small: Small) -> Answer:
+        """Put a call into its campaign's queue; return what it is answered with.
+
+        It is made even though the client goes away.
+        """
+        with self._lock:
+            self._waiting[name].append(small)
+            if name not in self._running:
+                self._running.add(name)
+                self._threads.submit(self._work_off, name)
+        return await small.future
+
+    def close(self) -> None:
+        """Finish what is waiting."""
+        self._threads.shutdown(wait=True)
+
+    def _work_off(self, name: str) -> None:
+        while not self._rests(name):
+            group = list[Small]()
+            try:
+                self._transaction(name, group)
+            except Exception as error:
+                group = group or self._next(name)
+                for small in group:
+                    small.made = error
+            self._answer(group)
+
+    def _transaction(self, name: str, group: list[Small]) -> None:
+        """Make the calls that wait, which are put into the group, together or one by one."""
+        try:
+            with Together(self._store, parts=False) as together:
+                # The group is taken once no other worker has the campaign: who came while this one
+                # waited joins it, and finds its own answer first.
+                together.begin(name)
+                group += self._next(name)
+                _make(group, name, together, self._store)
+        except RefusedError:
+            with Together(self._store) as together:
+                _make(group, name, together, self._store)
+
+    def _rests(self, name: str) -> bool:
+        """Let a queue rest where nobody waits in it."""
+        with self._lock:
+            if self._waiting[name]:
+                return False
+            self._running.discard(name)
+            del self._waiting[name]
+            return True
+
+    def _next(self, name: str) -> list[Small]:
+        """Return the next calls."""
+        with self._lock:
+            waiting, group, rows = self._waiting[name], list[Small](), 0
+            while waiting and len(group) < MOST_CALLS:
+                rows += len(waiting[0].rows)
+                if group and rows > MOST_ROWS:
+                    break
+                group.append(waiting.popleft())
+            return group
+
+    def _answer(self, group: Sequence[Small]) -> None:
+        """Answer calls whose transaction has ended: all at once, which wakes the loop once."""
+        self._metrics.add("group_transactions_total", 1)
+        self._metrics.add("group_calls_total", len(group))
+        for loop, some in groupby(group, key=lambda small: small.future.get_loop()):
+            loop.call_soon_threadsafe(_deliver, list(some))
+
+
+def _deliver(group: Sequence[Small]) -> None:
+    for small in group:
+        # A client may have gone away.
+        if small.future.done():
+            continue
+        if isinstance(small.made, Answer):
+            small.future.set_result(small.made)
+        else:
+            assert small.made is not None
+            small.future.set_exception(small.made)
+
+
+class RefusedError(SeqbatchError):
+    """Ends a transaction whose calls must be tried one by one."""
+
+
+def _make(group: Sequence[Small], name: str, together: Together, store: SQLStore) -> None:
+    """Make the calls of a group in one transaction, and keep their answers."""
+    connection = together.begin(name)
+    twins = _twins(group)
+    _answered_before(group, connection, store)
+    runs = list(_alike([small for small in group if small not in twins]))
+    # One run, as most groups are, is the whole transaction, and needs no part of its own in it.
+    together.parts = together.parts or len(runs) > 1
+    for some in runs:
+        _made(some, name, together)
+    for small, other in twins.items():
+        small.made = small.made or _twin(small, other)
+    _keep(connection, store, [small for small in group if small not in twins])
+
+
+def _keep(connection: sa.Connection, store: SQLStore, group: Sequence[Small]) -> None:
+    """Keep the answers of calls that were made now and may come again."""
+    kept = []
+    for small in group:
+        made = small.made
+        if small.call is not None and isinstance(made, Answer) and not made.request:
+            kept.append((small.call, made))
+    answers.keep_all(connection, store, kept)
+
+
+def _answered_before(group: Sequence[Small], connection: sa.Connection, store: SQLStore) -> None:
+    """Answer the calls that were answered before in the same way."""
+    calls = [small.call for small in group if small.call is not None]
+    known = answers.found_all(connection, store, calls)
+    for small in group:
+        if small.call is not None:
+            try:
+                small.made = again(known.get((small.call.token, small.call.key)), small.call)
+            except ProblemError as error:
+                small.made = error
+
+
+def _twins(group: Sequence[Small]) -> dict[Small, Small]:
+    """Return the calls whose key another call of the group has, each with that other."""
+    first: dict[tuple[str, str], Small] = {}
+    twins = {}
+    for small in group:
+        if small.call is not None:
+            other = first.setdefault((small.call.token, small.call.key), small)
+            if other is not small:
+                twins[small] = other
+    return twins
+
+
+def _twin(small: Small, other: Small) -> Answer | Exception | None:
+    """Answer a call as the one that came with the same key, where it is the same."""
+    assert small.call is not None
+    assert other.call is not None
+    if not isinstance(other.made, Answer):
+        return other.made
+    try:
+        return again(replace(other.made, request=other.call.request), small.call)
+    except ProblemError as error:
+        return error
+
+
+def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
+    """Yield runs of calls that may be made as one; calls that must be made alone come alone."""
+    left = [small for small in group if small.made is None]
+    for kind, some in groupby(left, key=lambda small: small.kind):
+        if kind[1] is not None:
+            yield list(some)
+        else:
+            yield from ([small] for small in some)
+
+
+def _made(some: list[Small], name: str, together: Together) -> None:
+    """Make calls as one, or where that is refused one by one."""
+    campaign = Campaign(together, name, who=some[0].token.name)
+    try:
+        if len(some) > 1:
+            rows = [row for small in some for row in small.rows]
+            _share_out(some, campaign.assign(table_of(rows, what="units")))
+            return
+    except StoreError:
+        raise
+    except Exception as error:
+        # Each is tried by itself, and says what is wrong with it.
+        if not together.parts:
+            raise RefusedError from error
+    for small in some:
+        try:
+            small.made = small.step(campaign)
+        except StoreError:
+            raise
+        except Exception as error:  # whatever it is, it must not fail the calls beside it
+            if not together.parts:
+                raise RefusedError from error
+            small.made = error
+
+
+def _share_out(some: list[Small], result: Assigned) -> None:
+    """Answer each call with its own rows, which stand where they stood in the whole."""
+    rows, start = _written(result), 0
+    for small in some:
+        small.made = _assigned(result, rows[start : start + len(small.rows)])
+        start += len(small.rows)
+
+
+def assigned(result: Assigned) -> Answer:
+    """Return what a call of assign is answered with."""
+    return _assigned(result, _written(result))
+
+
+def _written(result: Assigned) -> list[str]:
+    """Return the rows of an answer, each as JSON; what is no number is null."""
+    assert result.table is not None
+    if result.table.num_rows <= FEW:
+        return [json.dumps(plain(row), ensure_ascii=False) for row in result.table.to_pylist()]
+    frame = pl.from_arrow(result.table)
+    assert isinstance(frame, pl.DataFrame)
+    # Never by what else ends a line: an id may hold that.
+    return frame.write_ndjson().split("\n")[:-1]
+
+
+def _assigned(result: Assigned, rows: list[str]) -> Answer:
+    head = json.dumps(
+        {
+            "wave": result.wave,
+            "left": result.left,
+            "event": result.event,
+            "warnings": list(result.warnings),
+        }
+    )
+    content = f'{head[:-1]}, "assignments": [{",".join(rows)}]}}'.encode()
+    return Answer(status=200, headers={"content-type": JSON}, pieces=[content])

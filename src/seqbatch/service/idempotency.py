@@ -1,0 +1,170 @@
+"""Idempotent calls: a call that comes again gets the same answer."""
+
+import asyncio
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, is_dataclass
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response, StreamingResponse
+
+from seqbatch.campaign import Campaign
+from seqbatch.errors import CampaignStateError, SeqbatchError
+from seqbatch.service.bodies import JSON
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.tokens import Token
+from seqbatch.storage.transaction import Together
+
+KEY = "Idempotency-Key"
+LONGEST_KEY = 255
+
+T = TypeVar("T")
+
+
+class AnsweredError(SeqbatchError):
+    """Ends a call that was answered before."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def plain(value: Any) -> Any:
+    """Return plain values for JSON; what is no number is None.
+
+    >>> plain({"mean": float("nan"), "waves": (1, 2)})
+    {'mean': None, 'waves': [1, 2]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_json(value: Any, *, status: int = 200) -> Answer:
+    """Return an answer of plain values."""
+    content = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode()
+    return Answer(status=status, headers={"content-type": JSON}, pieces=[content])
+
+
+def call_of(request: Request, token: Token, body: str) -> Call | None:
+    """Return what a call is kept under, None where the client gave it no key."""
+    key = request.headers.get(KEY)
+    if key is None:
+        return None
+    if not 1 <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+        raise ProblemError(
+            422, "invalid-argument",
+            f"{KEY} must be 1 to {LONGEST_KEY} printable ASCII characters; received {len(key)}.",
+        )  # fmt: skip
+    asked = [request.method, request.url.path, request.url.query, body]
+    hashed = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return Call(token=token.id, key=key, request=hashed)
+
+
+def again(found: Answer | None, call: Call) -> Answer | None:
+    """Return the answer that was kept; refuse a key that was used for another call."""
+    if found is not None and found.request != call.request:
+        raise ProblemError(
+            422, "key-reused",
+            f"{KEY} {call.key!r} was used for another call; a new call needs a new key.",
+        )  # fmt: skip
+    return found
+
+
+def changed(store: SQLStore, call: Call | None, change: Callable[[Together], Answer]) -> Answer:
+    """Make a change and keep its answer with it, in one transaction; or answer again.
+
+    Parameters
+    ----------
+    store
+        The store.
+    call
+        What the answer is kept under; None to keep none.
+    change
+        Makes the change in the store that it is handed.
+    """
+    if call is not None and (found := again(answers.find(store, call), call)):
+        return found
+
+    def begun(connection: sa.Connection) -> None:
+        # Another call of the same key may have been answered while this one waited.
+        if call is not None and (found := again(answers.found(connection, store, call), call)):
+            raise AnsweredError(found)
+
+    try:
+        with Together(store, begun=begun) as together:
+            made = change(together)
+            if call is not None and together.connection is not None:
+                answers.keep(together.connection, call, made)
+            return made
+    except AnsweredError as known:
+        return known.answer
+    except CampaignStateError:
+        # A campaign of this name may be there because the same call created it.
+        if call is not None and (found := again(answers.find(store, call), call)):
+            return found
+        raise
+
+
+def stepped(
+    store: SQLStore, name: str, token: Token, call: Call | None, step: Callable[[Campaign], Any]
+) -> Answer:
+    """Make one of a campaign's calls, signed by the token, and answer with what it returns."""
+    return changed(store, call, lambda base: as_json(step(Campaign(base, name, who=token.name))))
+
+
+def sent(answer: Answer) -> Response:
+    """Return an answer as it goes out; a long one goes piece by piece."""
+    headers = dict(answer.headers)
+    if isinstance(answer.pieces, list):
+        return Response(b"".join(answer.pieces), status_code=answer.status, headers=headers)
+    return StreamingResponse(_begun(answer), status_code=answer.status, headers=headers)
+
+
+def _begun(answer: Answer) -> Iterator[bytes]:
+    yield from answer.pieces
+
+
+async def placed(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long in a thread: few at once, others are asked to come again.
+
+    It keeps its place until it ends, even though the client goes away.
+    """
+    places: asyncio.Semaphore = request.app.state.places
+    if places.locked():
+        raise ProblemError(
+            429, "busy", "as many long calls run as are allowed at once; try again.",
+            headers={"Retry-After": "2"},
+        )  # fmt: skip
+    await places.acquire()
+    running = asyncio.ensure_future(run_in_threadpool(call))
+    running.add_done_callback(lambda _done: places.release())
+    return await asyncio.shield(running)
+
+
+async def bounded(request: Request, call: Callable[[], T]) -> T:
+    """Run what may take long, and wait no longer than allowed.
+
+    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    """
+    seconds = request.app.state.settings.seconds
+    try:
+        return await asyncio.wait_for(placed(request, call), seconds)
+    except TimeoutError:
+        raise ProblemError(
+            503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
+        ) from None

@@ -1,0 +1,522 @@
+"""The pages that create a campaign step by step: file, form, spec."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from seqbatch.campaign import Validated, validate
+from seqbatch.campaign.decide.stopping import unlooked
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.draft import ACTIONS, FEATURES, Became, Choices, Draft
+from seqbatch.campaign.spec.template import FirstSpec, first_spec
+from seqbatch.campaign.spec.toml import parse_spec
+from seqbatch.campaign.steps.create import Prepared
+from seqbatch.campaign.views.document import Heading, Items, Section
+from seqbatch.campaign.views.protocol import protocol
+from seqbatch.campaign.views.status_text import constraints_said, plainly
+from seqbatch.display import Table, counted
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError, SeqbatchError
+from seqbatch.service.bodies import own_folder, watched
+from seqbatch.service.idempotency import bounded
+from seqbatch.service.models import Name
+from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
+from seqbatch.service.pages.rendering import page
+from seqbatch.service.pages.session import Visiting, Visitor
+from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
+from seqbatch.service.problems import LISTED, ProblemError, problem_of
+from seqbatch.service.routes.campaigns import created
+from seqbatch.storage import open_store
+from seqbatch.storage.tokens import Token
+
+# ----------------------------------------------------------------------
+# What a spec means, in the words that the command line and the protocol have for it.
+
+
+#: What is of interest before there is a campaign; the rest of a protocol is about its record.
+SECTIONS = ("question", "units", "waves", "assignment", "outcomes", "analysis")
+
+
+@dataclass(frozen=True)
+class Told:
+    """A part of a section, by what it is: "paragraph", "heading", "items" or "table"."""
+
+    kind: str
+    part: object
+
+
+@dataclass(frozen=True)
+class NewWords:
+    """A campaign that could be created.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    summary, first_wave
+        What will happen, in short and in the first wave.
+    sections
+        What a protocol would say of it, each with its title.
+    """
+
+    name: str
+    summary: Sequence[str]
+    first_wave: Sequence[str]
+    sections: Sequence[tuple[str, Sequence[Told]]]
+
+
+def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWords:
+    """Return what a spec that was checked with a file of units means."""
+    now = prepared.now
+    sizes = ", ".join(f"{size:,}" for size in now.sizes)
+    kind = "expected wave" if now.spec.grid.calendar else "wave"
+    names = ", ".join(action.name for action in now.actions)
+    better = {"max": "more", "min": "less"}[now.spec.reward.direction]
+    summary = [
+        f"{counted(len(now.actions), 'action')}: {names}.",
+        f"Compared with: {now.spec.control or now.actions[0].name}.",
+        f"Learned from: {now.spec.reward.label}; {better} is better.",
+        f"{counted(len(now.sizes), kind)} of {sizes} units.",
+        f"{plainly(now.policy).capitalize()}.",
+        *constraints_said(now.spec),
+        *(f"Note: {line}." for line in unlooked(now)),
+    ]
+    at = datetime.now(UTC).isoformat()
+    declared = Event(
+        sequence=1, kind="create", at=at, who=who, why="", counts={}, payload=prepared.payload,
+        rows_hash="", previous="", hash="",
+    )  # fmt: skip
+    told = {section.key: section for section in protocol([declared]).sections}
+    sections = [(told[key].title, _parts(told[key])) for key in SECTIONS]
+    return NewWords(now.name, summary, _first_wave(prepared, found, file), sections)
+
+
+def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
+    now = prepared.now
+    said = []
+    if found.units is not None:
+        said.append(f"{file}: {counted(found.units, 'unit')} can be assigned.")
+    if not now.spec.grid.calendar:
+        said.append(f"The first wave has room for {counted(now.sizes[0], 'unit')}.")
+    if found.left_over:
+        said.append(
+            f"It has no room for {found.left_over:,} of the file: assigning can draw as many as "
+            "fit, at random, and leave the others for later waves."
+        )
+    if now.policy.get("first") == "uniform":
+        share = f"1 in {len(now.actions)}"
+        said.append(f"Nothing is known yet, so that each action is drawn with probability {share}.")
+    return said
+
+
+def _parts(section: Section) -> list[Told]:
+    kinds = ((Heading, "heading"), (Items, "items"), (Table, "table"))
+    return [
+        Told(next((name for kind, name in kinds if isinstance(part, kind)), "paragraph"), part)
+        for part in section.parts
+    ]
+
+
+# ----------------------------------------------------------------------
+# A campaign as a form: what is typed, the choices that it makes, and what is wrong where.
+
+
+#: Rows for actions that are empty, below those that are filled in.
+SPARE = 2
+#: Columns whose kind can be chosen in the form; further ones become what is proposed.
+MOST_COLUMNS = 200
+#: What is asked in percent.
+SHARES = ("randomised", "floor", "required")
+#: What a column without a name is called in a draft; it cannot be chosen.
+NAMELESS = "(no name)"
+#: The fields of the form, by the settings of a spec that they make.
+FIELDS = {
+    "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
+    "metrics": "reward", "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
+    "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
+    "required": "required",
+    "features": "features",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecForm:
+    """What is typed into the form, as it was typed.
+
+    Parameters
+    ----------
+    unit
+        The columns that tell units apart; () as proposed.
+    kinds
+        What becomes of columns, those that are not as proposed.
+    actions
+        Names and costs.
+    control
+        The place of the control among them.
+    kind, low, high
+        Of the outcome: "yes" for yes or no, "number"; and its range.
+    how
+        Where the waves' sizes come from: "equal", "sizes" or "plan".
+    """
+
+    name: str = ""
+    unit: tuple[str, ...] = ()
+    kinds: Mapping[str, Became] = field(default_factory=dict)
+    actions: Sequence[tuple[str, str]] = tuple((name, "") for name in ACTIONS)
+    control: int = 0
+    reward: str = ""
+    kind: str = "yes"
+    low: str = ""
+    high: str = ""
+    direction: str = "max"
+    how: str = "equal"
+    waves: str = "3"
+    sizes: str = ""
+    units: str = ""
+    randomised: str = "10"
+    floor: str = "1"
+    required: str = "90"
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The rows for actions, with some to spare."""
+        return [*self.actions, *[("", "")] * SPARE]
+
+    def choices(self) -> Choices:
+        """Return what the form says; text that should be a number is refused under its field."""
+        named = [(name, cost) for name, cost in self.actions if name]
+        control = self.actions[self.control][0] if self.control < len(self.actions) else ""
+        if not control:
+            raise InvalidArgumentError("control", "one of the actions", "a row without a name")
+        return Choices(
+            name=self.name,
+            actions=[name for name, _ in named],
+            control=control,
+            costs={
+                name: _number(f"actions: the cost of {name!r}", cost)
+                for name, cost in named
+                if cost
+            },
+            reward=self.reward,
+            range=self._range(),
+            direction=self.direction,
+            randomised=_number("randomised", self.randomised) / 100,
+            floor=_number("floor", self.floor) / 100,
+            required_outcomes=_number("required", self.required) / 100,
+            waves=_whole("waves", self.waves) if self.how != "sizes" and self.waves else None,
+            sizes=_sizes(self.sizes) if self.how == "sizes" else None,
+            units_in_all=_whole("units", self.units) if self.units else None,
+            plan=self.how == "plan",
+            unit=self.unit or None,
+            kinds=self.kinds,
+        )
+
+    def _range(self) -> tuple[float, float] | None:
+        if self.kind == "yes":
+            return (0, 1)
+        if not self.low and not self.high:
+            return None
+        low = _number("reward: the least outcome (from)", self.low)
+        return low, _number("reward: the largest outcome (to)", self.high)
+
+
+def typed(form: Form) -> SpecForm:
+    """Return what a form holds."""
+    every = zip(form.every("action"), form.every("cost"), strict=False)
+    kinds = [_pair(text) for text in form.every("kind-of")]
+    control = form.text("control", "0")
+    return SpecForm(
+        name=form.text("name"),
+        unit=_names(form.text("unit")),
+        kinds={column: kind for column, kind in kinds if kind in get_args(Became)},
+        actions=[(name.strip(), cost.strip()) for name, cost in every if (name + cost).strip()],
+        control=int(control) if control.isdigit() and len(control) < 4 else 0,
+        reward=form.text("reward"),
+        kind="number" if form.text("kind") == "number" else "yes",
+        low=form.text("low"),
+        high=form.text("high"),
+        direction="min" if form.text("direction") == "min" else "max",
+        how=how if (how := form.text("how")) in ("sizes", "plan") else "equal",
+        **{name: form.text(name) for name in _PLAIN},
+    )
+
+
+_PLAIN = ("waves", "sizes", "units", "randomised", "floor", "required")
+
+
+def planned(form: Form) -> SpecForm:
+    """Return the form at first: with the numbers of a plan, where an address brings them."""
+    made = SpecForm()
+    if sizes := form.text("sizes")[:1_000]:
+        made = replace(made, how="sizes", sizes=sizes.replace(",", ", "))
+    if share := form.text("randomised")[:20]:
+        made = replace(made, randomised=share.removesuffix(".0"))
+    if (count := form.text("actions")).isdigit() and 2 <= int(count[:3]) <= 50:
+        names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(count) - 1))]
+        made = replace(made, actions=[(name, "") for name in dict.fromkeys(names)])
+    return made
+
+
+def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
+    """Return what the form shows of each column: what is proposed, and what else may be chosen."""
+    shown = []
+    for each in draft.columns[:MOST_COLUMNS]:
+        if each.became == "unit" or each.column == NAMELESS:
+            continue
+        usual = "left out" if each.became == "question" else each.became
+        options = [
+            (json.dumps([each.column, None if kind == usual else kind]), kind)
+            for kind in (*FEATURES, "left out")
+        ]
+        chosen = form.kinds.get(each.column, usual)
+        shown.append({"proposal": each, "options": options, "chosen": chosen, "usual": usual})
+    return shown
+
+
+def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
+    """Return the columns that may tell units apart: a value, words, and whether it is chosen."""
+    chosen = form.unit or draft.unit
+    named = [each.column for each in draft.columns if each.column != NAMELESS]
+    options: list[tuple[str, ...]] = [(name,) for name in named]
+    if len(chosen) > 1 or len(draft.unit) > 1:
+        options.insert(0, chosen if len(chosen) > 1 else draft.unit)
+    return [
+        (json.dumps(names), " and ".join(names), tuple(names) == tuple(chosen)) for names in options
+    ]
+
+
+def problems_of(error: SeqbatchError) -> dict[str, str]:
+    """Return what is wrong, by the field that it is about; "" where it is about none."""
+    if isinstance(error, InvalidArgumentError):
+        return {_field(error.name): str(error)}
+    if isinstance(error, InvalidSpecError) and error.places:
+        return dict(_at_field(place, said) for place, said in error.places)
+    lines = str(error).split("\n")
+    told = next((line for line in lines if _field(line)), lines[0])
+    return {_field(told): "\n".join(lines)}
+
+
+def _at_field(place: str, said: str) -> tuple[str, str]:
+    field, told = _field(place or said), f"{place} {said}".strip()
+    return field, in_percent(told) if field in SHARES else told
+
+
+def _field(text: str) -> str:
+    """Return the field that a text begins with; "the unit column" is one, too."""
+    words = re.findall(r"[A-Za-z_]+", text.removeprefix("the ").strip())
+    return FIELDS.get(words[0], "") if words else ""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = _read(text)
+    strings = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return tuple(found) if strings else ()
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    found = _read(text)
+    good = isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)
+    return (found[0], found[1]) if good and isinstance(found[1], str) else ("", None)
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgumentError(name, "a plain number such as 0.5", repr(text[:40])) from None
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text.replace(",", "").replace(" ", "")[:20])
+    except ValueError:
+        raise InvalidArgumentError(name, "a whole number", repr(text[:40])) from None
+
+
+def _sizes(text: str) -> list[int]:
+    if unclear := UNCLEAR.search(text):
+        rule = "numbers such as 1500, without commas in them and with a space between two"
+        raise InvalidArgumentError("sizes", rule, repr(unclear[0][:40]))
+    parts: Iterable[str] = re.split(r"[;,\s]+", text.strip(" ,;"))
+    return [_whole("sizes", part) for part in parts]
+
+
+# ----------------------------------------------------------------------
+# A new campaign, step by step: a file, what is in it, the spec in words, and then the campaign.
+
+
+router = APIRouter(include_in_schema=False, prefix="/new")
+
+#: What a plan hands on to the form.
+PLANNED = ("sizes", "actions", "randomised")
+#: The button of the review that leads back to the form.
+AGAIN = "again"
+
+
+@router.get("")
+async def begin(request: Request, _visitor: Visiting) -> Response:
+    """Ask for a file."""
+    form = Form(request.query_params.multi_items())
+    return page(request, "new.html", kept=_handed_on(form), problem=None)
+
+
+@router.post("")
+async def upload(request: Request, visitor: Visiting) -> Response:
+    """Keep the file and lead to what is in it."""
+    form, file = await read_upload(request, visitor)
+    query = urlencode(_handed_on(form))
+    return RedirectResponse(f"/new/{file.fingerprint}{f'?{query}' if query else ''}", 303)
+
+
+@router.get("/{fingerprint}")
+async def describe(request: Request, fingerprint: str, visitor: Visiting) -> Response:
+    """What is in the file, as a form that can be corrected."""
+    file = _file(request, visitor, fingerprint)
+    form = Form(request.query_params.multi_items())
+    try:
+        found = await bounded(request, lambda: _looked(file))
+    except InvalidFileError as error:
+        problem, kept = problem_of(error, request.app.state.store.label), _handed_on(form)
+        return page(request, "new.html", status_code=422, kept=kept, problem=problem)
+    return _form_page(request, file, found, planned(form), {})
+
+
+@router.post("/{fingerprint}")
+async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Response:
+    """Make a spec of what was filled in; show it in words, or the form again."""
+    form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
+    filled, store = typed(form), request.app.state.store
+    if form.ticked(AGAIN):
+        return _form_page(request, file, await bounded(request, lambda: _looked(file)), filled, {})
+
+    def made() -> tuple[str, "Review"]:
+        text = _spec(file, filled.choices()).text
+        review = _reviewed(request, visitor.token, file, text)
+        if review.found.prepared is None:
+            raise review.found.problems[0]
+        return text, review
+
+    try:
+        text, review = await bounded(request, made)
+    except SeqbatchError as error:
+        found = await bounded(request, lambda: _looked(file))
+        told = problem_of(error, store.label).detail
+        wrong = problems_of(error) or {"": told}
+        return _form_page(request, file, found, filled, wrong)
+    return _review_page(request, file, form, text, review)
+
+
+@router.post("/{fingerprint}/review")
+async def review(request: Request, fingerprint: str, visitor: Visiting) -> Response:
+    """Check a spec that was edited by hand."""
+    form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
+    text, store = form.text("spec"), request.app.state.store
+    try:
+        found = await bounded(request, lambda: _reviewed(request, visitor.token, file, text))
+    except SeqbatchError as error:
+        return _review_page(
+            request, file, form, text, None, said=problem_of(error, store.label).detail
+        )
+    return _review_page(request, file, form, text, found)
+
+
+@router.post("/{fingerprint}/create")
+async def create(request: Request, fingerprint: str, visitor: Visiting) -> Response:
+    """Create the campaign, once, and lead to what comes next."""
+    form, store = await read_form(request, visitor), request.app.state.store
+    text, call = form.text("spec"), form.call(request, visitor)
+    try:
+        spec = parse_spec(text, name="spec")
+        await bounded(request, lambda: created(store, visitor.token, call, spec))
+    except (SeqbatchError, ProblemError) as error:
+        file, said = _file(request, visitor, fingerprint), problem_of(error, store.label).detail
+        return _review_page(request, file, form, text, None, said=said)
+    return RedirectResponse(f"/new/{fingerprint}/created/{spec.name}", status_code=303)
+
+
+@router.get("/{fingerprint}/created/{name}")
+async def done(request: Request, fingerprint: str, name: Name, visitor: Visiting) -> Response:
+    """What was created, and the same file for its first wave while it is kept."""
+    try:
+        file = _file(request, visitor, fingerprint)
+    except ProblemError:
+        file = None
+    return page(request, "new_created.html", name=name, file=file)
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was found out about a spec, and what it means."""
+
+    found: Validated
+    words: NewWords | None
+
+
+def _file(request: Request, visitor: Visitor, fingerprint: str) -> Kept:
+    uploads: Uploads = request.app.state.uploads
+    return uploads.find(visitor.key, fingerprint)
+
+
+def _handed_on(form: Form) -> dict[str, str]:
+    return {name: form.text(name)[:1_000] for name in PLANNED if form.text(name)}
+
+
+def _looked(file: Kept) -> FirstSpec:
+    return _spec(file, Choices())
+
+
+def _spec(file: Kept, choices: Choices) -> FirstSpec:
+    return first_spec(file.upload, choices, file_format=file.file_format)
+
+
+def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
+    spec, store = parse_spec(text, name="spec"), request.app.state.store
+    report = watched(request.app.state.settings)
+    with own_folder() as folder:
+        scratch = open_store(folder / "scratch.db")
+        try:
+            existing = store if token.sees(spec.name) else None
+            found = validate(spec, file.upload, scratch=scratch, existing=existing, report=report)
+        finally:
+            scratch.close()
+    prepared = found.prepared
+    words = None if prepared is None else words_of(prepared, found, file.name, token.name)
+    return Review(found, words)
+
+
+def _form_page(
+    request: Request, file: Kept, found: FirstSpec, form: SpecForm, wrong: dict[str, str]
+) -> Response:
+    return page(
+        request, "new_form.html", status_code=422 if wrong else 200, file=file, found=found,
+        form=form, wrong=wrong, kinds=kinds_of(found.draft, form),
+        units=units_of(found.draft, form),
+    )  # fmt: skip
+
+
+def _review_page(
+    request: Request, file: Kept, form: Form, text: str, review: Review | None, *, said: str = ""
+) -> Response:
+    """Show a spec; the page carries what was typed before, for the way back to the form."""
+    filled = [pair for pair in form.fields if pair[0] not in (CSRF, ONCE, "spec")]
+    label = request.app.state.store.label
+    problems = [] if review is None else [problem_of(e, label) for e in review.found.problems]
+    shown: dict[str, Any] = {
+        "file": file, "filled": filled, "text": text, "said": said,
+        "problems": problems, "listed": LISTED,
+        "words": review and review.words, "found": review and review.found,
+    }  # fmt: skip
+    return page(request, "new_review.html", status_code=422 if said or problems else 200, **shown)

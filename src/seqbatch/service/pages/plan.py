@@ -1,0 +1,507 @@
+"""The planner page: sliders, plans in the background, and the answer."""
+
+import asyncio
+import contextlib
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from seqbatch import planning
+from seqbatch.display import Table, counted, number, percent_cut
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.planning import Plan
+from seqbatch.planning.result_text import (
+    assumptions,
+    chosen,
+    costs_table,
+    describe,
+    tables,
+)
+from seqbatch.planning.tables import Row
+from seqbatch.service.idempotency import bounded
+from seqbatch.service.pages.forms import Form, in_percent
+from seqbatch.service.pages.rendering import page
+from seqbatch.service.pages.session import Visiting, Visitor
+from seqbatch.service.problems import ProblemError
+
+# ----------------------------------------------------------------------
+# A plan as the dashboard shows it: words, tables and a picture, without what it was made from.
+
+
+#: The picture's height and the room above and below the points, in pixels.
+HEIGHT, ABOVE, BELOW = 260, 40, 52
+
+
+@dataclass(frozen=True)
+class Point:
+    """A number of waves in the picture: where it stands, in percent from the left and pixels."""
+
+    waves: str
+    label: str
+    chosen: bool
+    x: float
+    y: float
+    low: float
+    high: float
+    bound: float | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Regret against the number of waves, on a logarithmic scale.
+
+    Parameters
+    ----------
+    points
+        From left to right.
+    online, online_label
+        Where the line of fully online stands, and its value.
+    words
+        All of it for those who do not see it.
+    """
+
+    points: Sequence[Point]
+    online: float
+    online_label: str
+    words: str
+    height: int = HEIGHT
+
+
+@dataclass(frozen=True)
+class Wave:
+    """A wave of the plan: how it is assigned, and where its units are, in percent of all."""
+
+    number: int
+    units: int
+    start: float
+    width: float
+    how: str
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """What is shown of a plan.
+
+    Parameters
+    ----------
+    heading, short
+        The plan in a line, and for whoever hears it.
+    whole
+        Whether it is more than a first answer.
+    facts
+        The numbers to look at first, each with what it is.
+    words, assumed
+        The rest in sentences, and what was assumed.
+    waves, picture, tables
+        The same in parts.
+    sizes, actions, randomised
+        What a campaign by this plan has.
+    """
+
+    heading: str
+    short: str
+    whole: bool
+    facts: Sequence[tuple[str, str]]
+    words: Sequence[str]
+    assumed: str
+    waves: Sequence[Wave]
+    picture: Picture
+    tables: Sequence[Table]
+    sizes: tuple[int, ...]
+    actions: int
+    randomised: float
+
+
+def answer_of(plan: Plan) -> PlanAnswer:
+    """Return what is shown of a plan; a quick one has no table of wrong guesses."""
+    whole = not plan.request.quick
+    assumed = assumptions(plan)
+    heading, *lines = describe(plan).removesuffix(assumed).strip().split("\n")
+    told = [line for line in lines if not line.startswith(" ")]
+    sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
+    return PlanAnswer(
+        heading=in_waves(heading.partition(": ")[2].removesuffix(".")),
+        short=f"{counted(plan.batches, 'wave')} of {sizes} units",
+        whole=whole,
+        facts=_facts(plan),
+        words=[in_waves(line) for line in told],
+        assumed=in_waves(assumed),
+        waves=_waves(plan, [line for line in lines if line.startswith(" ")]),
+        picture=_picture(plan),
+        tables=[_told(table) for table in (tables(plan) if whole else [costs_table(plan)])],
+        sizes=tuple(plan.grid.sizes),
+        actions=plan.model.actions,
+        randomised=plan.model.conduct.randomised,
+    )
+
+
+def in_waves(text: str) -> str:
+    """Return a text about a campaign: what theory calls a batch is a wave here.
+
+    >>> in_waves("3 batches, as asked for. More batches (max_batches) may.")
+    '3 waves, as asked for. More waves may.'
+    """
+    text = text.replace(" (max_batches)", "")
+    for theory, campaign in (("batches", "waves"), ("batch", "wave")):
+        text = text.replace(theory, campaign)
+        text = text.replace(theory.capitalize(), campaign.capitalize())
+    return text
+
+
+def _told(table: Table) -> Table:
+    columns = tuple("waves" if name == "M" else in_waves(name) for name in table.columns)
+    return replace(table, title=in_waves(table.title), columns=columns)
+
+
+def _facts(plan: Plan) -> list[tuple[str, str]]:
+    found, row = plan.detection, plan.row
+    facts = [
+        ("waves", str(plan.batches)),
+        ("first wave", counted(plan.grid.sizes[0], "unit")),
+        ("of the possible gain", f"{row.earned:.0%}"),
+        ("randomised", percent_cut(plan.model.conduct.randomised)),
+    ]
+    return facts if found is None else [*facts, ("lift found, 80% power", number(found.lift_80, 3))]
+
+
+def _waves(plan: Plan, lines: Sequence[str]) -> list[Wave]:
+    """Return the waves; how each is assigned stands behind the first comma of its line's share."""
+    made, start = [], 0
+    for place, (size, line) in enumerate(zip(plan.grid.sizes, lines, strict=True), start=1):
+        share = 100 / plan.units
+        how = line.partition("), ")[2]
+        made.append(Wave(place, size, start * share, size * share, how))
+        start += size
+    return made
+
+
+def _picture(plan: Plan) -> Picture:
+    rows = plan.rows
+    known = [value for row in (*rows, plan.online) for value in (*_ends(row), row.lower_bound)]
+    shown = [math.log(value) for value in known if value > 0]
+    low, high = min(shown), max(shown)
+    room = HEIGHT - ABOVE - BELOW
+
+    def at(value: float) -> float:
+        return round(ABOVE + room * (high - math.log(value)) / ((high - low) or 1.0), 1)
+
+    points = []
+    for place, row in enumerate(rows):
+        below, above = _ends(row)
+        x = round(100 * (place + 0.5) / len(rows), 2)
+        bound = at(row.lower_bound) if row.lower_bound > 0 else None
+        here, label = row.batches == plan.batches, number(row.regret, 3)
+        points.append(
+            Point(str(row.batches), label, here, x, at(row.regret), at(below), at(above), bound)
+        )
+    told = "; ".join(f"{counted(int(p.waves), 'wave')}: {p.label}" for p in points)
+    online = number(plan.online.regret, 3)
+    words = (
+        f"Expected regret by number of waves: {told}; fully online: {online}. "
+        f"{counted(plan.batches, 'wave').capitalize()}: {in_waves(chosen(plan))}."
+    )
+    return Picture(points, at(plan.online.regret), online, words)
+
+
+def _ends(row: Row) -> tuple[float, float]:
+    """Return two standard errors below and above; a logarithm has no place for 0."""
+    least = max(row.regret, 1e-9)
+    return max(row.regret - 2 * row.error, least / 2), least + 2 * row.error
+
+
+# ----------------------------------------------------------------------
+# Plans for the dashboard: remembered, one at a time for each session, ended when nobody waits.
+
+
+#: How many questions of a session may wait for one that is being answered.
+WAITING = 4
+#: How often it is looked whether somebody still waits, in seconds.
+LOOKING = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a plan is asked; see :func:`seqbatch.planning.plan`."""
+
+    units: int
+    actions: int
+    features: int
+    waves: int | None = None
+    effect: float | None = None
+    noise: float = 1.0
+    randomised: float = 0.0
+    missing: float = 0.0
+    detect: float | None = None
+
+
+class EndedError(Exception):
+    """Ends a plan that nobody waits for any more."""
+
+
+@dataclass
+class Turn:
+    """A session's place to plan in, and how many ask for it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asking: int = 0
+
+
+class Plans:
+    """The plans of all sessions.
+
+    Parameters
+    ----------
+    most
+        How many are remembered.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[tuple[Question, bool], PlanAnswer] = OrderedDict()
+        self._turns: dict[str, Turn] = {}
+
+    async def answer(
+        self, request: Request, session: str, question: Question, *, quick: bool
+    ) -> PlanAnswer:
+        """Return a plan: one that is known, or a new one once the session's others are done."""
+        if (found := self._find(question, quick=quick)) is not None:
+            return found
+        async with self._turn(session), _watched(request) as ended:
+            if (found := self._find(question, quick=quick)) is None:
+                found = await bounded(request, lambda: _made(question, quick, ended))
+                self._keep((question, quick), found)
+        return found
+
+    def _find(self, question: Question, *, quick: bool) -> PlanAnswer | None:
+        for key in [(question, False), (question, True)][: 2 if quick else 1]:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        return None
+
+    def _keep(self, key: tuple[Question, bool], found: PlanAnswer) -> None:
+        self._known[key] = found
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    @asynccontextmanager
+    async def _turn(self, session: str) -> AsyncIterator[None]:
+        turn = self._turns.setdefault(session, Turn())
+        if turn.asking > WAITING:
+            raise ProblemError(
+                429, "busy", "several plans of this session wait already; try again.",
+                headers={"Retry-After": "2"},
+            )  # fmt: skip
+        turn.asking += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.asking -= 1
+            if not turn.asking:
+                self._turns.pop(session, None)
+
+
+def _made(question: Question, quick: bool, ended: threading.Event) -> PlanAnswer:
+    def going_on(_share: float) -> None:
+        if ended.is_set():
+            raise EndedError
+
+    try:
+        going_on(0.0)
+        plan = planning.plan(
+            units=question.units, actions=question.actions, features=question.features,
+            batches=question.waves, effect=question.effect, noise=question.noise,
+            randomised=question.randomised, missing=question.missing, detect=question.detect,
+            quick=quick, progress=going_on,
+        )  # fmt: skip
+        return answer_of(plan)
+    except EndedError:
+        raise ProblemError(503, "busy", "nobody waited for this plan any more.") from None
+
+
+@asynccontextmanager
+async def _watched(request: Request) -> AsyncIterator[threading.Event]:
+    """Say when the client has gone, or was answered otherwise: the plan then ends by itself."""
+    ended = threading.Event()
+
+    async def look() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(LOOKING)
+        ended.set()
+
+    looking = asyncio.create_task(look())
+    try:
+        yield ended
+    finally:
+        ended.set()
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+
+
+# ----------------------------------------------------------------------
+# The planner: sliders, and what they lead to. A plan has an address, and can be kept as a link.
+
+
+router = APIRouter(include_in_schema=False)
+
+#: More waves than these are asked for at the command line.
+MOST_WAVES = 20
+#: What is asked in percent.
+SHARES = ("randomised", "missing")
+#: The parameter that asks for a part of the page.
+PART = "part"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """A number of the form, and the slider beside it.
+
+    Parameters
+    ----------
+    name, label, help, suffix
+        What it is called, and in what it is measured.
+    low, high, step
+        The ends of the slider, and its steps; numbers may go further.
+    log
+        Whether its steps are proportional.
+    value
+        What stands there at first.
+    more
+        Whether it stands with those that most people leave alone.
+    instead
+        What a box says that takes the number's place; "" where there is none.
+    """
+
+    name: str
+    label: str
+    help: str = ""
+    suffix: str = ""
+    low: float = 0
+    high: float = 100
+    step: float = 1
+    log: bool = False
+    value: str = ""
+    instead: str = ""
+    more: bool = False
+
+
+CONTROLS = (
+    Control(name="units", label="Units in all", low=100, high=1_000_000, log=True, value="20000",
+            help="Customers, patients, visits: whoever gets one action each.", suffix="units"),
+    Control(name="actions", label="Actions", low=2, high=20, value="3",
+            help="With the control, such as doing nothing."),
+    Control(name="features", label="Features of a unit", high=60, value="5",
+            help="Numbers known before: age, past orders, an indicator for each region."),
+    Control(name="effect", label="Effect", low=0.01, high=2, log=True, value="0.2", step=0.001,
+            help="What a perfect assignment gains per unit over a random one.",
+            suffix="of reward", instead="Not known: plan for many effects around a fifth of the "
+            "noise"),
+    Control(name="waves", label="Waves", low=1, high=8, value="3",
+            help="Outcomes are used between two waves.", instead="Recommend a number"),
+    Control(name="randomised", label="Randomised share", value="10", suffix="%",
+            help="Units that get a random action whatever was learned, for honest measurement."),
+    Control(name="missing", label="Missing outcomes", high=90, value="0", suffix="%", more=True,
+            help="Outcomes that will never come."),
+    Control(name="noise", label="Noise", low=0.05, high=20, log=True, value="1", step=0.001,
+            more=True, suffix="of reward",
+            help="Standard deviation of an outcome; 0.3 for yes or no with one yes in ten."),
+    Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
+            step=0.001, more=True, help="The randomised share is then raised until this "
+            "is found with 80% power.", suffix="of reward", instead="None in particular"),
+)  # fmt: skip
+
+
+@router.get("/plan")
+async def planner(request: Request, visitor: Visiting, part: str = "") -> Response:
+    """The form, with an answer where the address asks a question.
+
+    A part alone is for the script of the page: "quick" for a first answer, "whole" for all of it.
+    """
+    form = Form([(name, text) for name, text in request.query_params.multi_items() if name != PART])
+    template = "plan_answer.html" if part else "planner.html"
+    found: PlanAnswer | None = None
+    refused: Mapping[str, str] = {}
+    if form.fields or part:
+        try:
+            found = await _answered(request, visitor, form, quick=part == "quick")
+        except InvalidArgumentError as error:
+            refused = _refusal(error)
+    return page(
+        request, template, status_code=422 if refused else 200, answer=found, refused=refused,
+        **_shown(form),
+    )  # fmt: skip
+
+
+async def _answered(request: Request, visitor: Visitor, form: Form, *, quick: bool) -> PlanAnswer:
+    plans: Plans = request.app.state.plans
+    return await plans.answer(request, visitor.key, question_of(form), quick=quick)
+
+
+def question_of(form: Form) -> Question:
+    """Return what is asked; numbers that are no numbers are refused under their name."""
+    waves = _whole(form, "waves")
+    if waves is not None and waves > MOST_WAVES:
+        advice = "Plan more of them at the command line."
+        raise InvalidArgumentError("waves", f"at most {MOST_WAVES}", waves, advice)
+    return Question(
+        units=_whole(form, "units") or 0, actions=_whole(form, "actions") or 0,
+        features=_whole(form, "features") or 0, waves=waves, effect=_number(form, "effect"),
+        noise=_number(form, "noise") or 1.0, randomised=(_number(form, "randomised") or 0.0) / 100,
+        missing=(_number(form, "missing") or 0.0) / 100, detect=_number(form, "detect"),
+    )  # fmt: skip
+
+
+def _shown(form: Form) -> dict[str, Any]:
+    """Return the form's numbers as they were typed, and whether a box takes a number's place."""
+    asked = bool(form.fields)
+    values = {
+        control.name: {
+            "text": form.text(control.name, control.value)[:40],
+            "instead": form.ticked(f"no-{control.name}") if asked else bool(control.instead),
+        }
+        for control in CONTROLS
+    }
+    opened = any(_changed(control, values) for control in CONTROLS if control.more)
+    return {"controls": CONTROLS, "values": values, "more_open": opened}
+
+
+def _changed(control: Control, values: Mapping[str, Any]) -> bool:
+    value = values[control.name]
+    if control.instead:
+        return not value["instead"]
+    return bool(value["text"] != control.value)
+
+
+def _whole(form: Form, name: str) -> int | None:
+    value = _number(form, name)
+    if value is not None and not value.is_integer():
+        raise InvalidArgumentError(name, "a whole number", form.text(name)[:40])
+    return None if value is None else int(value)
+
+
+def _number(form: Form, name: str) -> float | None:
+    text = form.text(name).replace(",", "").replace(" ", "")
+    if not text or form.ticked(f"no-{name}"):
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < 1e15:
+        raise InvalidArgumentError(name, "a number", form.text(name)[:40])
+    return value
+
+
+def _refusal(error: InvalidArgumentError) -> Mapping[str, str]:
+    """Return what is wrong under the name of its field; shares are in percent there."""
+    name = "waves" if error.name == "batches" else error.name
+    return {name: in_percent(in_waves(str(error))) if name in SHARES else in_waves(str(error))}

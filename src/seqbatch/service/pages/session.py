@@ -1,0 +1,176 @@
+"""The visitor's session: cookie, token, role, and proof that a form is ours."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from seqbatch.service import access
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage import tokens
+from seqbatch.storage.tokens import Token
+
+# ----------------------------------------------------------------------
+# Who may open which page and press which button: one table of all of them.
+
+
+_CAMPAIGN = "/campaigns/{name}"
+#: The least role that a page asks for; those that are open ask for none.
+NEEDED: dict[tuple[str, str], str | None] = {
+    ("GET", "/static/{file}"): None,
+    ("GET", "/sign-in"): None,
+    ("POST", "/sign-in"): None,
+    ("POST", "/sign-out"): "viewer",
+    ("GET", "/"): "viewer",
+    ("GET", _CAMPAIGN): "viewer",
+    ("GET", "/plan"): "viewer",
+    ("GET", "/new"): "admin",
+    ("POST", "/new"): "admin",
+    ("GET", "/new/{fingerprint}"): "admin",
+    ("POST", "/new/{fingerprint}"): "admin",
+    ("POST", "/new/{fingerprint}/review"): "admin",
+    ("POST", "/new/{fingerprint}/create"): "admin",
+    ("GET", "/new/{fingerprint}/created/{name}"): "admin",
+    ("GET", f"{_CAMPAIGN}/findings"): "viewer",
+    ("GET", f"{_CAMPAIGN}/report"): "viewer",
+    ("GET", f"{_CAMPAIGN}/protocol"): "viewer",
+    ("GET", f"{_CAMPAIGN}/history"): "viewer",
+    ("GET", f"{_CAMPAIGN}/document"): "viewer",
+    ("GET", f"{_CAMPAIGN}/units"): "operator",
+    ("POST", f"{_CAMPAIGN}/units"): "operator",
+    ("GET", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
+    ("POST", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/outcomes"): "operator",
+    ("POST", f"{_CAMPAIGN}/outcomes"): "operator",
+    ("GET", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
+    ("POST", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/close"): "operator",
+    ("POST", f"{_CAMPAIGN}/close"): "operator",
+    ("GET", f"{_CAMPAIGN}/done/{{once}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/assignments/{{once}}"): "operator",
+    ("GET", f"{_CAMPAIGN}/files"): "operator",
+    ("GET", f"{_CAMPAIGN}/export"): "operator",
+    ("GET", f"{_CAMPAIGN}/change"): "admin",
+    ("POST", f"{_CAMPAIGN}/amend"): "admin",
+    ("POST", f"{_CAMPAIGN}/adopt"): "admin",
+    ("POST", f"{_CAMPAIGN}/continue"): "admin",
+    ("POST", f"{_CAMPAIGN}/abort"): "admin",
+}
+
+
+# ----------------------------------------------------------------------
+# Who looks at a page: a session in a cookie, its token, and proof that a form is our own.
+
+
+SESSION, GUEST = "seqbatch", "seqbatch-guest"
+LONGEST = 100
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who is signed in.
+
+    Parameters
+    ----------
+    token
+        The token that they signed in with; its name signs what they do.
+    secret
+        What their cookie holds.
+    """
+
+    token: Token
+    secret: str
+
+    @property
+    def csrf(self) -> str:
+        """What every form of theirs carries: other sites, and other sessions, cannot know it."""
+        return form_token(self.secret)
+
+    @property
+    def key(self) -> str:
+        """What things that belong to the session are kept under."""
+        return hashlib.sha256(f"kept {self.secret}".encode()).hexdigest()
+
+    def may(self, role: str) -> bool:
+        """Say whether they have a role, or one that may do more."""
+        return access.may(self.token, role)
+
+
+async def visitor(request: Request) -> Visitor:
+    """Return who is signed in, if they may do this; refuse all others."""
+    if request.method != "GET":
+        require_own_origin(request)
+    secret, token = cookie(request, SESSION), None
+    if secret:
+        token = await run_in_threadpool(tokens.find_session, request.app.state.store, secret)
+    if token is None:
+        raise ProblemError(
+            401, "unauthorised",
+            "You are not signed in, or your session has ended. Nothing was done: sign in, and do "
+            "it again.",
+        )  # fmt: skip
+    found = Visitor(token, secret)
+    request.state.visitor = found
+    request.app.state.rate.require(token.id)
+    access.require_role(token, NEEDED[request.method, request.scope["route"].path])
+    if (name := request.path_params.get("name")) is not None:
+        access.require_sight(token, name)
+    return found
+
+
+#: Who looks at a page.
+Visiting = Annotated[Visitor, Depends(visitor)]
+
+
+def form_token(secret: str) -> str:
+    """Return the proof that a form was made for whoever has this cookie."""
+    return hmac.new(secret.encode(), b"form", hashlib.sha256).hexdigest()
+
+
+def require_form_token(secret: str, received: str) -> None:
+    """Refuse a form that was not made for whoever sends it."""
+    if not secret or not hmac.compare_digest(form_token(secret).encode(), received.encode()):
+        raise ProblemError(
+            403, "form-refused",
+            "this form was not made for this session, or the session has ended. Nothing was done. "
+            "Go back, reload the page and send it again.",
+        )  # fmt: skip
+
+
+def require_own_origin(request: Request) -> None:
+    """Refuse a form that a page of another site sends."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    if site != "same-origin" or (
+        origin is not None and origin.partition("://")[2] != request.headers.get("host")
+    ):
+        raise ProblemError(
+            403, "form-refused",
+            "this form was sent by a page of another site. Nothing was done. Behind a proxy, see "
+            "that it passes the header Host on.",
+        )  # fmt: skip
+
+
+def cookie(request: Request, name: str) -> str:
+    """Return what a cookie of ours holds, "" where it is not there."""
+    found = request.cookies.get(_name(request, name), "")
+    return found if len(found) <= LONGEST and found.isascii() else ""
+
+
+def set_cookie(
+    request: Request, answer: Response, name: str, value: str, *, seconds: float = 0
+) -> None:
+    """Set a cookie that scripts cannot read and other sites do not send; or take it away."""
+    answer.set_cookie(
+        _name(request, name), value, max_age=int(seconds), path="/", httponly=True,
+        secure=request.url.scheme == "https", samesite="strict",
+    )  # fmt: skip
+
+
+def _name(request: Request, name: str) -> str:
+    # This prefix makes browsers refuse such a cookie from any other host or without TLS.
+    return f"__Host-{name}" if request.url.scheme == "https" else name

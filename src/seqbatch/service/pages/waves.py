@@ -1,0 +1,385 @@
+"""The pages that run a wave: upload units and outcomes, close, amend, end."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse, Response
+
+from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
+from seqbatch.campaign.decide.replanning import proposal_text
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.steps.record import number_columns
+from seqbatch.errors import CampaignStateError, InvalidFileError
+from seqbatch.planning.replanning import Proposal
+from seqbatch.service.bodies import MEDIA_TYPES, mark_of, own_folder, pieces_of, watched
+from seqbatch.service.idempotency import as_json, bounded, changed, placed, sent
+from seqbatch.service.models import Name
+from seqbatch.service.pages.forms import (
+    FILE,
+    UNCLEAR,
+    Form,
+    do,
+    done_at,
+    done_before,
+    kept,
+    read_form,
+    tried,
+)
+from seqbatch.service.pages.rendering import for_people, page, standing
+from seqbatch.service.pages.session import Visiting, Visitor
+from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
+from seqbatch.service.problems import ProblemError, problem_of
+from seqbatch.service.routes.units import recorded
+from seqbatch.storage import answers
+from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.transaction import Together
+
+# ----------------------------------------------------------------------
+# Units get their actions: upload a file, see what is right and wrong with it, then confirm.
+
+
+router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
+
+How = Literal["all", "draw", "partial"]
+#: What is called for each piece of a file.
+Report = Callable[[str, int], None]
+#: Problems of a file that are listed.
+LISTED = 500
+
+
+@router.get("/units")
+async def units(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """The form, and what the file must hold."""
+    now = await standing(request, name)
+    columns = list(dict.fromkeys(now.encoder(wave=now.wave).columns))
+    return page(request, "units.html", name=name, now=now, columns=columns)
+
+
+@router.post("/units")
+async def upload_units(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Keep the file and lead to what is found in it."""
+    form, file = await read_upload(request, visitor)
+    how = form.text("how", "all")
+    query = f"?how={how}" if how in ("draw", "partial") else ""
+    return RedirectResponse(f"/campaigns/{name}/units/{file.fingerprint}{query}", status_code=303)
+
+
+@router.get("/units/{fingerprint}")
+async def check_units(
+    request: Request, name: Name, fingerprint: str, visitor: Visiting, how: How = "all"
+) -> Response:
+    """What assigning the file would do, or every row that speaks against it."""
+    state = request.app.state
+    uploads: Uploads = state.uploads
+    file = uploads.find(visitor.key, fingerprint)
+    now = await standing(request, name)
+    shown: dict[str, Any] = {"name": name, "now": now, "file": file, "how": how, "full": ""}
+    try:
+        step = _checking(file, how, watched(state.settings))
+        found = await bounded(request, lambda: tried(state.store, name, step))
+        return page(request, "units_checked.html", found=found, problems=[], total=0, **shown)
+    except InvalidFileError as error:
+        shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
+        return page(request, "units_checked.html", found=None, place=error.place, **shown)
+    except CampaignStateError as error:
+        shown["full"] = for_people(problem_of(error, state.store.label).detail)
+        return page(request, "units_checked.html", found=None, problems=[], total=0, **shown)
+
+
+@router.post("/units/{fingerprint}")
+async def assign(request: Request, name: Name, fingerprint: str, visitor: Visiting) -> Response:
+    """Assign the units of exactly this file, once."""
+    form, state = await read_form(request, visitor), request.app.state
+    if not await done_before(request, visitor, form):
+        file, call = state.uploads.find(visitor.key, fingerprint), form.call(request, visitor)
+        report = watched(state.settings)
+        await placed(request, lambda: _assign(state.store, name, visitor, file, form, call, report))
+    return done_at(name, form)
+
+
+def _assign(
+    store: SQLStore,
+    name: str,
+    visitor: Visitor,
+    file: Kept,
+    form: Form,
+    call: Call,
+    report: Report,
+) -> Answer:
+    with own_folder() as folder:
+        out = folder / f"assignments.{file.file_format}"
+
+        def change(base: Together) -> Answer:
+            campaign = Campaign(base, name, who=visitor.token.name)
+            if (wave := form.whole("wave")) != (now := campaign.situation()).wave:
+                raise CampaignStateError(
+                    f"the file was checked for wave {wave} of campaign {name}, and the open one is "
+                    f"{now.wave} now. Nothing was assigned. Check the file again."
+                )
+            result = campaign.assign(
+                file.upload,
+                file_format=file.file_format,
+                out=out,
+                report=report,
+                **_options(form.text("how")),
+            )
+            assert base.connection is not None
+            shown = f"{name}-wave-{wave}-assignments.{file.file_format}"
+            headers = {
+                "content-type": MEDIA_TYPES[file.file_format],
+                "content-disposition": f'attachment; filename="{shown}"',
+            }
+            pieces = _content(out, mark_of(file.file_format))
+            table = Answer(status=200, headers=headers, pieces=pieces)
+            answers.keep(base.connection, replace(call, key=call.key + FILE), table)
+            return as_json({"did": "assign", "file": file.name, "result": said(result)})
+
+        return changed(store, call, change)
+
+
+@router.get("/assignments/{once}")
+async def assignments(
+    request: Request,
+    name: Name,  # noqa: ARG001
+    once: str,
+    visitor: Visiting,
+) -> Response:
+    """The actions of the units of a file that was confirmed, as a file."""
+    store = request.app.state.store
+    return sent(await run_in_threadpool(lambda: kept(store, visitor, once, part=FILE)))
+
+
+def said(result: Assigned) -> dict[str, Any]:
+    """Return what a call of assign did, but for the answers themselves."""
+    return {name: value for name, value in vars(result).items() if name != "table"}
+
+
+def _checking(file: Kept, how: str, report: Report) -> Any:
+    def step(campaign: Campaign) -> dict[str, Any]:
+        with own_folder() as folder:
+            out = folder / f"assignments.{file.file_format}"
+            options = {"out": out, "report": report, **_options(how)}
+            return said(campaign.assign(file.upload, file_format=file.file_format, **options))
+
+    return step
+
+
+def _options(how: str) -> dict[str, Any]:
+    return {"draw": how == "draw", "partial": how == "partial"}
+
+
+def _content(path: Path, mark: bytes) -> Iterator[bytes]:
+    """Yield what is in a file, which is opened when it is asked for."""
+    yield from pieces_of(path.open("rb"), mark=mark)
+
+
+# ----------------------------------------------------------------------
+# Outcomes come in: upload a file, see what would become of each row, then confirm.
+
+
+@router.get("/outcomes")
+async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """The form, and what the file must hold."""
+    now = await standing(request, name)
+    spec = now.spec
+    columns = [*spec.unit, *number_columns(spec), *([spec.outcome] if spec.outcome else [])]
+    return page(request, "outcomes.html", name=name, now=now, columns=columns)
+
+
+@router.post("/outcomes")
+async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Keep the file and lead to what is found in it."""
+    _, file = await read_upload(request, visitor)
+    return RedirectResponse(f"/campaigns/{name}/outcomes/{file.fingerprint}", status_code=303)
+
+
+@router.get("/outcomes/{fingerprint}")
+async def check_outcomes(
+    request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False
+) -> Response:
+    """What would become of each row: the four counts, and those that would be held."""
+    state = request.app.state
+    uploads: Uploads = state.uploads
+    file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
+    now = await standing(request, name)
+    options: dict[str, Any] = {
+        "file_format": file.file_format, "dry_run": True, "correct": correct,
+        "reason": "only tried" if correct else "", "report": watched(state.settings),
+    }  # fmt: skip
+    shown: dict[str, Any] = {"name": name, "now": now, "file": file, "correct": correct}
+    try:
+        found = await bounded(request, lambda: campaign.record(file.upload, **options))
+    except InvalidFileError as error:
+        problems = [(*at, for_people(reason)) for *at, reason in error.problems[:LISTED]]
+        shown |= {"problems": problems, "total": len(error.problems)}
+        return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
+    # Of metrics the page Change knows no format.
+    respelled = any(column in found.formats for column in now.spec.reward.columns)
+    shown |= {"found": _in_words(found), "respelled": respelled}
+    return page(request, "outcomes_checked.html", **shown)
+
+
+@router.post("/outcomes/{fingerprint}")
+async def record(request: Request, name: Name, fingerprint: str, visitor: Visiting) -> Response:
+    """Record exactly this file, once."""
+    form, state = await read_form(request, visitor), request.app.state
+    if await done_before(request, visitor, form):
+        return done_at(name, form)
+    file = state.uploads.find(visitor.key, fingerprint)
+    options: dict[str, Any] = {
+        "correct": form.ticked("correct"), "reason": form.text("reason"),
+        "report": watched(state.settings),
+    }  # fmt: skip
+
+    def step(campaign: Campaign) -> dict[str, Any]:
+        return _in_words(campaign.record(file.upload, file_format=file.file_format, **options))
+
+    return await do(request, visitor, name, form, step, did="record", long=True)
+
+
+def _in_words(result: Recorded) -> dict[str, Any]:
+    """Return what became of a file, with advice that can be followed on pages."""
+    return {**recorded(result), "advice": [for_people(each) for each in result.advice]}
+
+
+# ----------------------------------------------------------------------
+# Close a wave, behind a page that says what will happen, what is missing and what is for good.
+
+
+@router.get("/close")
+async def what_will_happen(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """What closing the open wave would do.
+
+    It is tried, for what would be refused and for what counts as absent. What the estimate and the
+    declared rule would say is not shown: that would be a look that nobody recorded.
+    """
+    store = request.app.state.store
+    now = await standing(request, name)
+    found, refused = await bounded(request, lambda: _tried(store, name))
+    units = now.units[now.wave - 1] if now.condition == "open" else 0
+    return page(
+        request, "close.html", name=name, now=now, found=found, refused=refused, units=units,
+        missing=units - now.observed,
+    )  # fmt: skip
+
+
+def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
+    """Return what closing would do, by force where it takes force, and why it would be refused."""
+    try:
+        return tried(store, name, lambda campaign: campaign.close()), ""
+    except CampaignStateError as error:
+        refused = for_people(problem_of(error, store.label).detail)
+    try:
+        by_force: dict[str, Any] = {"force": True, "reason": "only tried"}
+        return tried(store, name, lambda campaign: campaign.close(**by_force)), refused
+    except CampaignStateError:
+        return None, refused
+
+
+@router.post("/close")
+async def close(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Close the wave that the page was about."""
+    form = await read_form(request, visitor)
+    if (wave := form.whole("wave")) is None:
+        raise ProblemError(422, "form-refused", "the form must name the wave that it closes.")
+    options: dict[str, Any] = {
+        "wave": wave, "force": form.ticked("force"), "skip": form.ticked("skip"),
+        "reason": form.text("reason"),
+    }  # fmt: skip
+    return await do(
+        request, visitor, name, form, lambda campaign: campaign.close(**options), did="close"
+    )
+
+
+# ----------------------------------------------------------------------
+# Change a campaign between two waves, go on against its rule, or end it early.
+
+
+@router.get("/change")
+async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
+    """What can be changed."""
+    now = await standing(request, name)
+    proposal = None
+    if now.proposal is not None:
+        proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
+    return page(request, "change.html", name=name, now=now, proposal=proposal)
+
+
+@router.post("/amend")
+async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Change sizes, actions and how outcomes are spelled; what was assigned stays."""
+    form = await read_form(request, visitor)
+    asked = _amendment(form, await standing(request, name))
+    return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
+
+
+def _amendment(form: Form, now: Situation) -> dict[str, Any]:
+    # By their numbers: a name may hold what no form sends back as it was.
+    numbers = {str(number): now.actions[number].name for number in now.active}
+    added = [line.strip() for line in form.text("add").splitlines() if line.strip()]
+    return {
+        "reason": form.text("reason"),
+        "sizes": _sizes(form.text("sizes")),
+        "add": added or None,
+        "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
+        "floor": form.number("floor"),
+        "reward_format": form.text("reward_format") or None,
+    }
+
+
+def _sizes(text: str) -> list[int] | None:
+    """Return sizes as they are typed.
+
+    >>> _sizes("400, 1600 3200"), _sizes(" ")
+    ([400, 1600, 3200], None)
+    """
+    words = text.replace(",", " ").replace(";", " ").split()
+    if not words:
+        return None
+    if UNCLEAR.search(text) or not all(re.fullmatch("[0-9]{1,12}", word) for word in words):
+        raise ProblemError(
+            422, "invalid-argument",
+            "sizes must be whole numbers such as 400 1600, without commas in them and with a space "
+            f"between two; received {text[:100]!r}.",
+        )  # fmt: skip
+    return [int(word) for word in words]
+
+
+@router.post("/adopt")
+async def adopt(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Make the proposed sizes the campaign's."""
+    form = await read_form(request, visitor)
+    reason = form.text("reason")
+
+    def step(campaign: Campaign) -> Any:
+        before = campaign.situation().sequence
+        campaign.replan(adopt=True, reason=reason)
+        return {"again": campaign.situation().sequence == before}
+
+    return await do(request, visitor, name, form, step, did="adopt")
+
+
+@router.post("/continue")
+async def go_on(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Go on although the declared rule says to stop."""
+    form = await read_form(request, visitor)
+    reason = form.text("reason")
+    return await do(request, visitor, name, form, lambda c: c.go_on(reason=reason), did="continue")
+
+
+@router.post("/abort")
+async def abort(request: Request, name: Name, visitor: Visiting) -> Response:
+    """End the campaign early."""
+    form = await read_form(request, visitor)
+    if not form.ticked("sure"):
+        raise ProblemError(
+            422, "invalid-argument", "tick the box that says that the campaign ends for good."
+        )
+    reason = form.text("reason")
+    return await do(request, visitor, name, form, lambda c: c.abort(reason=reason), did="abort")

@@ -1,0 +1,28 @@
+"""Routes of plans."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from seqbatch import planning
+from seqbatch.service.access import caller
+from seqbatch.service.bodies import read_json
+from seqbatch.service.idempotency import as_json, bounded, sent
+from seqbatch.service.models import PlanBody, reads
+from seqbatch.service.problems import responses
+
+router = APIRouter(prefix="/v1", tags=["planning"], dependencies=[Depends(caller)])
+
+
+@router.post(
+    "/plan",
+    summary="Plan an experiment: how many batches, how large, with which policy, at what cost.",
+    openapi_extra=reads(PlanBody, changes=False),
+    responses={200: {"model": dict[str, Any]}, **responses(413, 415, 422, 429)},
+)
+async def plan(request: Request) -> Response:
+    """Nothing is kept."""
+    body, _ = await read_json(request, PlanBody)
+    found = await bounded(request, lambda: planning.plan(**body.model_dump()))
+    return sent(as_json(found.as_dict()))

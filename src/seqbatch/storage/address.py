@@ -1,0 +1,85 @@
+"""Store addresses: which store `sqlite`, `postgresql:` or `lake:` means."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from seqbatch.errors import InvalidArgumentError, StoreError
+from seqbatch.storage.lake.store import PREFIX, LakeStore, open_lake
+from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore, require_place
+
+ADDRESSES = "a path, sqlite:///path, postgresql://user@host/database or lake:folder"
+#: A word and a colon, as addresses begin; a single letter is a drive of Windows.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+#: Words that mean a kind of store, and would be odd names of a file.
+_KINDS = ("lake", "postgres", "postgresql", "sqlite")
+
+
+def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
+    """Open a store, bringing its tables to this version's schema.
+
+    Parameters
+    ----------
+    url
+        A path for SQLite; ``postgresql://user@host/database``; or ``lake:folder`` for Parquet files
+        with a ledger in SQLite among them, ``lake:folder?ledger=postgresql://...`` with one there.
+    create
+        Whether a file or folder that is not there is made; otherwise it is refused.
+
+    Raises
+    ------
+    StoreError
+        Where it cannot be opened, or was made by a later version; it is then left as it is.
+    """
+    text = str(url)
+    if text.startswith(PREFIX):
+        folder, mark, rest = text.removeprefix(PREFIX).partition("?")
+        folder = _at_home(folder)
+        if create and not folder.startswith("//"):
+            require_place(Path(folder))
+        return open_lake(f"{PREFIX}{folder}{mark}{rest}", create=create)
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresStore(text)
+    path = Path(_at_home(_file_of(text)))
+    if not create and not path.exists():
+        raise StoreError(
+            f"{path}: there is no such store. Creating a campaign makes one; or name another."
+        )
+    if path.is_dir():
+        raise StoreError(
+            f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
+            f"{PREFIX}{path}, or a file."
+        )
+    require_place(path)
+    return SQLiteStore(path)
+
+
+def _at_home(path: str) -> str:
+    """Return a path with the home folder in the place of ``~``."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:  # Of a user who is not known.
+        return path
+
+
+def _file_of(text: str) -> str:
+    """Return the file that an address means; refuse what reads as another kind of store."""
+    if text.startswith("sqlite:///"):
+        return text.removeprefix("sqlite:///")
+    if text.lower().startswith(PREFIX):
+        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
+        raise InvalidArgumentError("store", rule, text.partition("?")[0])
+    scheme = _SCHEME.match(text)
+    if "://" in text:
+        raise InvalidArgumentError("store", ADDRESSES, text.partition("://")[0] + "://")
+    if (scheme or text.lower() in _KINDS) and not Path(text).exists():
+        # What stands after the word may be a password.
+        shown = scheme[0] if scheme else text
+        advice = "Write ./ before the name of a file that looks like another kind of store."
+        raise InvalidArgumentError("store", ADDRESSES, shown, advice)
+    return text
+
+
+def defaults_of(url: str | Path) -> Mapping[str, str]:
+    """Return what a spec that says nothing of some fields means in a store, without opening it."""
+    return (LakeStore if str(url).startswith(PREFIX) else SQLStore).defaults

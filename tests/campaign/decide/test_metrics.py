@@ -1,0 +1,206 @@
+"""Several outcome columns: sums, costs, metrics with guardrails, units of measure, formats."""
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.views.status_text import remarks
+from seqbatch.errors import InvalidFileError, InvalidSpecError
+from tests.campaign.instances import units
+from tests.campaign.record.test_absent_units import SHOP, exported
+
+METRICS = [
+    {"column": "visits", "guardrail": 2, "unit": "per week"},
+    {"column": "unsubscribed", "direction": "min", "range": [0, 1], "guardrail": 0.02},
+]
+
+
+def shop(store, **changes):
+    return Campaign.create({**SHOP, "required_outcomes": 0.5, **changes}, store=store)
+
+
+def outcomes(table, **columns):
+    count = table.num_rows
+    values = {"revenue": 10.0, "visits": 3.0, "unsubscribed": 0.0, **columns}
+    kinds = {name: pl.Float64 for name, value in values.items() if not isinstance(value, str)}
+    rows = {
+        name: value if isinstance(value, list) else [value] * count
+        for name, value in values.items()
+    }
+    return pl.DataFrame({"id": table["id"].to_pylist(), **rows}, schema_overrides=kinds)
+
+
+def intercepts(campaign):
+    with campaign.store.read(campaign.name) as reader:
+        state = unpack_state(reader.last_state().content, campaign.situation())
+    return dict(zip(["none", "mail"], state.evidence[0].moment[:, 0].tolist(), strict=True))
+
+
+def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
+    campaign = shop(store, metrics=METRICS)
+    table = campaign.assign(units(40)).table
+    mailed = [action == "mail" for action in table["action"].to_pylist()]
+    visits = [None if number < 5 else 1.0 + 4 * mail for number, mail in enumerate(mailed)]
+    rows = outcomes(table, visits=visits, unsubscribed=[float(mail) for mail in mailed])
+    assert campaign.record(rows).accepted == 40
+    closed = campaign.close()
+    by_key = {(row.metric, row.action): row for row in closed.metrics}
+    assert by_key["visits", "none"].passed is False
+    assert by_key["visits", "mail"].passed is True
+    assert by_key["unsubscribed", "mail"].passed is False
+    assert by_key["unsubscribed", "mail"].mean == 1.0
+    assert sum(row.missing for row in closed.metrics if row.metric == "visits") == 5
+    assert campaign.status().metrics == closed.metrics
+    # What is learned is the revenue alone.
+    assert sum(intercepts(campaign).values()) == 400.0
+    frame = exported(campaign, tmp_path)
+    assert frame["visits"].to_list() == visits
+    assert frame["reward"].to_list() == frame["revenue"].to_list() == [10.0] * 40
+    campaign.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "VIOLATED" in page
+    assert "visits (per week)" in page
+    assert "Outcome: revenue, in EUR; more is better." in page
+    assert campaign.verify().sound
+
+
+def test_metrics_say_that_absent_units_have_none(store, tmp_path):
+    campaign = shop(store, metrics=METRICS, reward={"column": "revenue", "absent": 0})
+    table = campaign.assign(units(40)).table
+    campaign.record(outcomes(table, unsubscribed=1.0)[:10])
+    closed = campaign.close()
+    left = [row for row in closed.metrics if row.metric == "unsubscribed"]
+    assert sum(row.count for row in left) == 10
+    assert {row.mean for row in left} == {1.0}
+    status = campaign.status()
+    assert status.tables()[-1].title == "Metrics (of recorded outcomes)"
+    said = " ".join(remarks(status))
+    for row in left:
+        outcomes_said = f"the mean 1 over {row.count} recorded outcomes; at most 0.02"
+        assert f"unsubscribed of {row.action} has {outcomes_said}" in said
+    campaign.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "what was recorded (units that count as absent have no metrics): they watch" in page
+
+
+def test_conflicts_compare_metrics_too(store, tmp_path):
+    campaign = shop(store, metrics=METRICS)
+    table = campaign.assign(units(40)).table
+    campaign.record(outcomes(table))
+    assert campaign.record(outcomes(table)).duplicate == 40
+    other = outcomes(table, visits=[4.0] * 10 + [None] * 5 + [3.0] * 25)
+    result = campaign.record(other)
+    assert (result.conflict, result.duplicate) == (15, 25)
+    assert result.held[0][3] == "the unit has the visits 3 already; received 4"
+    assert result.held[10][3] == "the unit has the visits 3 already; received none"
+    assert result.reasons == (("conflict", "the unit has another outcome already", 15),)
+    result = campaign.record(other, correct=True, reason="counted again")
+    assert (result.accepted, result.corrected, result.duplicate) == (15, 15, 25)
+    campaign.export(tmp_path / "o.parquet", what="outcomes")
+    versions = pl.read_parquet(tmp_path / "o.parquet").filter(pl.col("id") == "000000")
+    assert versions["visits"].to_list() == [3.0, 4.0]
+    assert versions["version"].to_list() == [1, 2]
+    assert campaign.verify().sound
+
+
+def test_metrics_that_cannot_be_are_held(store):
+    campaign = shop(store, metrics=METRICS)
+    table = campaign.assign(units(40)).table
+    result = campaign.record(outcomes(table, unsubscribed=[2.0] * 3 + [0.0] * 37))
+    assert (result.quarantined, result.accepted) == (3, 37)
+    assert result.reasons == (("quarantined", "unsubscribed must be between 0 and 1", 3),)
+    spelled = outcomes(table, visits="many")
+    assert campaign.record(spelled).reasons == (("quarantined", "visits must be a number", 40),)
+    with pytest.raises(InvalidFileError, match="'visits': the file has no such column"):
+        campaign.record(outcomes(table).drop("visits"))
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("max", 1), ("min", -1)])
+def test_costs_are_taken_off_what_is_learned(store, tmp_path, direction, sign):
+    campaign = shop(
+        store,
+        reward={"sum": {"revenue": 1.0, "returned": -0.5}, "direction": direction, "absent": 2},
+        actions=["none", {"name": "mail", "cost": 0.4}],
+    )
+    table = campaign.assign(units(40)).table
+    rows = outcomes(table, returned=4.0).drop("visits", "unsubscribed")
+    campaign.record(rows[:30])
+    closed = campaign.close()
+    frame = exported(campaign, tmp_path)
+    value = pl.when(pl.col("observed") == "absent").then(2.0).otherwise(8.0)
+    cost = pl.when(pl.col("action") == "mail").then(0.4).otherwise(0.0)
+    expected = frame.select(value - sign * cost).to_series()
+    assert frame["reward"].to_list() == pytest.approx(expected.to_list())
+    assert frame["revenue"].to_list() == [10.0] * 30 + [None] * 10
+    learned = intercepts(campaign)
+    for row in campaign.status().actions:
+        own = frame.filter(pl.col("action") == row.action)["reward"]
+        assert learned[row.action] == pytest.approx(sign * own.sum())
+        assert row.mean == pytest.approx(own.mean())
+    assert sum(closed.absent.values()) == 10
+    # A correction, and a row in the place of an absence, keep the costs.
+    campaign.record(rows[:1].with_columns(revenue=pl.lit(20.0)), correct=True, reason="more")
+    campaign.record(rows[30:31])
+    second = campaign.assign(units(40, start=40)).table
+    campaign.record(outcomes(second, returned=0.0).drop("visits", "unsubscribed"))
+    campaign.close()
+    frame, learned = exported(campaign, tmp_path), intercepts(campaign)
+    for action in ("none", "mail"):
+        own = frame.filter(pl.col("action") == action)["reward"]
+        assert learned[action] == pytest.approx(sign * own.sum())
+    assert campaign.verify().sound
+
+
+def test_a_sum_needs_all_of_its_columns(store):
+    campaign = shop(store, reward={"sum": {"revenue": 1e20, "returned": -0.5}, "range": [0, 1e25]})
+    table = campaign.assign(units(40)).table
+    given = outcomes(table, returned=[None] + [0.0] * 39, revenue=[1.0, 1e20, 1e6] + [1e4] * 37)
+    result = campaign.record(given.drop("visits", "unsubscribed"))
+    assert result.reasons == (
+        ("quarantined", "returned is missing", 1),
+        ("quarantined", "reward must be below 1e+30 in size", 1),
+        ("quarantined", "reward must be between 0 and 1e+25", 1),
+    )
+
+
+def test_outcomes_as_germans_export_them(store, tmp_path):
+    campaign = shop(store, reward={"column": "revenue", "format": "1.234,56", "unit": "EUR"},
+                    metrics=[{"column": "share", "format": "12,5 %"}])  # fmt: skip
+    table = campaign.assign(units(40)).table
+    rows = [(name, "1.250,50", "12,5 %") for name in table["id"].to_pylist()]
+    frame = pl.DataFrame(rows, schema=["id", "revenue", "share"], orient="row")
+    assert campaign.record(frame).accepted == 40
+    assert exported(campaign, tmp_path)["reward"].to_list() == [1250.5] * 40
+    assert exported(campaign, tmp_path)["share"].to_list() == [0.125] * 40
+
+
+def test_reasons_are_counted_beside_the_first_rows(store):
+    campaign = shop(store)
+    table = campaign.assign(units(40)).table
+    campaign.record(outcomes(table).drop("visits", "unsubscribed"))
+    strange = pl.DataFrame({"id": [f"x{n}" for n in range(50)], "revenue": [1.0] * 50})
+    other = pl.DataFrame(
+        {"id": table["id"].to_pylist()[:7], "revenue": [float(n) for n in range(7)]}
+    )
+    result = campaign.record(pl.concat([strange, other]))
+    assert len(result.held) == 20
+    assert result.reasons == (
+        ("quarantined", "no such unit in this campaign", 50),
+        ("conflict", "the unit has another outcome already", 7),
+    )
+    payload = campaign.events()[-1].payload
+    assert payload["reasons"] == [list(reason) for reason in result.reasons]
+
+
+@pytest.mark.parametrize(("changes", "match"), [
+    ({"metrics": [{"column": "age"}]}, "metrics 'age' is also a column of the units"),
+    ({"metrics": [{"column": "revenue"}]}, "must be told apart; repeated: revenue"),
+    ({"metrics": [{"column": "visits", "direction": "up"}]}, "metrics.0.direction"),
+    ({"metrics": [{"column": "visits", "range": [2, 1]}]}, "low below high"),
+    ({"metrics": [{"column": "visits", "format": "x"}]}, "a format must be"),
+    ({"actions": ["none", {"name": "mail", "cost": True}]}, "a number is meant here"),
+])  # fmt: skip
+def test_metrics_and_costs_that_cannot_be_declared(store, changes, match):
+    with pytest.raises(InvalidSpecError, match=match):
+        shop(store, **changes)

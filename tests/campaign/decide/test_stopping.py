@@ -1,0 +1,346 @@
+"""Declared stopping: boundaries by hand, verdicts, going on with a reason, and the replay."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.analysis import Logged
+from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
+from seqbatch.campaign.record.situation import situation
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, StoreError
+from tests.campaign.record.test_events import changed
+from tests.campaign.views.test_findings import people, run
+
+SPEC = {
+    "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
+    "policy": {"kind": "UniformRandom"}, "reward": {"column": "visit"}, "required_outcomes": 0.5,
+    "features": {"boolean": {"member": False}}, "grid": {"sizes": [120, 120, 120]},
+    "stopping": {"rule": "obrien-fleming"},
+}  # fmt: skip
+#: Lan and DeMets' boundaries of three equal looks, one-sided 0.025.
+PUBLISHED = {"obrien-fleming": (3.710, 2.511, 1.993), "pocock": (2.279, 2.295, 2.296)}
+
+
+def trial(store, **changes):
+    return Campaign.create({**SPEC, **changes}, store=store, who="ann")
+
+
+def nothing(frame, random):
+    return random.normal(0, 1, len(frame))
+
+
+def effect(size):
+    def value(frame, random):
+        return random.normal(0, 1, len(frame)) + size * (frame["action"] == "mail").to_numpy()
+
+    return value
+
+
+@pytest.mark.parametrize("rule", PUBLISHED)
+def test_boundaries_are_those_published(store, rule):
+    campaign = trial(store, stopping={"rule": rule})
+    for wave, boundary in enumerate(PUBLISHED[rule], start=1):
+        run(campaign, sizes=(120,), start=1_000 * wave, value=nothing)
+        look = campaign.findings().stopping.looks[-1]
+        assert look.wave == wave
+        assert look.actions[0].information == pytest.approx(wave / 3)
+        assert look.actions[0].boundary == pytest.approx(boundary, abs=5e-4)
+        assert look.verdict == ("go on" if wave < 3 else "planned end, nothing shown")
+    assert campaign.verify().sound
+
+
+def test_the_statistic_is_that_of_the_pooled_lift(store):
+    campaign = run(trial(store), sizes=(120, 120), value=nothing)
+    found = campaign.findings()
+    lift, look = found.lifts[0].interval, found.stopping.looks[-1].actions[0]
+    # With so many units Student's t is next to normal.
+    assert look.statistic == pytest.approx(lift.estimate / lift.error, rel=0.02)
+    half = (look.high - look.low) / 2
+    assert half == pytest.approx(look.boundary * lift.error, rel=0.03)
+    assert (look.high + look.low) / 2 == pytest.approx(lift.estimate, rel=1e-9)
+
+
+def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
+    campaign = run(trial(store), sizes=(120,), value=effect(2.0))
+    event = campaign.events()[-1]
+    assert event.payload["stopping"]["verdict"] == "stop for success"
+    assert campaign.next_step() == "report"
+    with pytest.raises(CampaignStateError, match=r"after wave 1 .* stop for success\. Abort"):
+        campaign.assign(people(120, 5_000))
+    # Units that have an action get the same answer again.
+    assert campaign.assign(people(120, 0)).repeated == 120
+    with pytest.raises(InvalidArgumentError, match="reason"):
+        campaign.go_on(reason=" ")
+    gone = campaign.go_on(reason="the guardrail needs more data")
+    assert (gone.kind, gone.payload["against"]) == ("continue", "stop for success")
+    run(campaign, sizes=(120,), start=5_000, value=effect(2.0))
+    found = campaign.findings()
+    assert found.stopping.gone_on == {1: "the guardrail needs more data"}
+    assert found.stopping.looks[-1].actions[0].shown == 1
+    assert campaign.verify().sound
+    assert "stop for success" in str(found)
+
+
+def test_nothing_to_go_on_against(store):
+    campaign = run(trial(store), sizes=(120,), value=nothing)
+    with pytest.raises(CampaignStateError, match="no declared rule says to stop"):
+        campaign.go_on(reason="why not")
+
+
+def test_harm_and_futility(store):
+    declared = {"rule": "pocock", "futility": True}
+    bad = run(trial(store, name="bad", stopping=declared), sizes=(120,), value=effect(-2.0))
+    look = bad.findings().stopping.looks[-1]
+    assert look.verdict == "stop for harm"
+    assert look.actions[0].statistic < -look.actions[0].boundary
+    dull = run(trial(store, name="dull", stopping=declared), sizes=(120,), value=effect(-0.25))
+    look = dull.findings().stopping.looks[-1]
+    assert look.verdict == "stop for futility"
+    assert -look.actions[0].boundary < look.actions[0].statistic < look.actions[0].futility
+
+
+def test_less_is_better_turns_the_statistic_around(store):
+    reward = {"column": "visit", "direction": "min"}
+    campaign = run(trial(store, reward=reward), sizes=(120,), value=effect(-2.0))
+    look = campaign.findings().stopping.looks[-1]
+    assert look.verdict == "stop for success"
+    assert look.actions[0].statistic > 0 > look.actions[0].high
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(1e9, "success"), (-1e9, "harm")])
+def test_an_effect_beyond_every_tail_has_a_finite_statistic(store, size, verdict):
+    campaign = run(trial(store), sizes=(120,), value=effect(size))
+    look = campaign.findings().stopping.looks[-1]
+    assert look.verdict == f"stop for {verdict}"
+    assert 38 < abs(look.actions[0].statistic) < 39
+    assert campaign.verify().sound
+
+
+def test_several_actions_share_the_error(store):
+    actions = ["none", "mail", "call", "late"]
+    campaign = run(trial(store, actions=actions), sizes=(120,), value=nothing)
+    one = run(trial(store, name="one"), sizes=(120,), value=nothing)
+    several, alone = (c.findings().stopping.looks[-1].actions for c in (campaign, one))
+    assert len(several) == 3
+    assert {row.boundary for row in several} == {several[0].boundary}
+    # A third of the error each: the boundary of three times as many looks' caution.
+    assert several[0].boundary > alone[0].boundary
+
+
+def test_equal_outcomes_spend_nothing(store):
+    campaign = run(trial(store), sizes=(120,), value=lambda frame, _: np.zeros(len(frame)))
+    assert campaign.events()[-1].payload["stopping"] is None
+    run(campaign, sizes=(120,), start=4_000, value=nothing)
+    look = campaign.findings().stopping.looks[-1].actions[0]
+    # The first look at two thirds of the information may spend all that is due by then.
+    assert look.information == pytest.approx(2 / 3)
+    assert look.boundary == pytest.approx(2.509, abs=2e-3)
+
+
+def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
+    priced = ["none", {"name": "mail", "cost": 0.1}]
+    campaign = trial(store, actions=priced)
+    run(campaign, sizes=(120,), value=lambda frame, _: np.full(len(frame), 0.3))
+    assert campaign.events()[-1].payload["stopping"] is None
+    assert campaign.findings().sentences[0].startswith("All outcomes so far are equal")
+    assert campaign.verify().sound
+
+
+def test_looks_without_a_rule_are_said_to_err(store):
+    campaign = trial(store, stopping={"rule": "none"})
+    said = []
+    for wave in range(3):
+        run(campaign, sizes=(120,), start=1_000 * wave, value=nothing, missing=0)
+        said.append(campaign.events()[-1].payload["inflated"])
+    # Armitage, McPherson and Rowe (1969), table 2: 0.083 at two looks, 0.107 at three.
+    assert said == [None, pytest.approx(0.083, abs=5e-4), pytest.approx(0.107, abs=5e-4)]
+    assert "10.7%" in str(campaign.findings())
+
+
+def test_after_very_many_waves_no_more_looks_are_counted(store, monkeypatch):
+    """Each look takes an integral: a close would take the longer the more waves there were."""
+    from seqbatch.campaign.decide import stopping
+
+    counted = []
+    monkeypatch.setattr(
+        stopping, "error_of_looks", lambda times, bound: counted.append(len(times)) or bound
+    )
+    campaign = trial(store, stopping={"rule": "none"}, grid={"sizes": [60] * 40})
+    now = campaign.situation()
+    for waves in (2, 12, 13, 40):
+        stopping.inflated(now, waves=waves)
+    assert counted == [2, 12, 12, 12]
+    assert "in at least 30.0% of" in stopping.inflation_text(0.3)
+
+
+def test_a_changed_verdict_is_found(tmp_path):
+    from seqbatch.storage import open_store
+
+    path = tmp_path / "campaigns.db"
+    store = open_store(path)
+    run(trial(store), sizes=(120,), value=nothing)
+    store.close()
+    told = 'replace(payload, \'"verdict":"go on"\', \'"verdict":"stop"\')'
+    changed(path, f"UPDATE events SET payload = {told}")
+    found = Campaign.open("trial", store=open_store(path)).verify()
+    assert any(finding.place == "stopping" for finding in found.findings)
+
+
+def test_futility_needs_a_rule(store):
+    with pytest.raises(InvalidSpecError, match="futility needs a rule"):
+        trial(store, stopping={"futility": True})
+    with pytest.raises(InvalidSpecError, match=r"stopping\.rule"):
+        trial(store, stopping={"rule": "haybittle"})
+    with pytest.raises(InvalidSpecError, match=r"stopping\.alpha"):
+        trial(store, stopping={"rule": "pocock", "alpha": 0})
+
+
+def test_late_outcomes_do_not_change_a_look_that_was_taken(store):
+    campaign = run(trial(store), sizes=(120,), value=nothing)
+    before = campaign.findings().stopping.looks[0]
+    late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [9.0] * 120})
+    campaign.record(late, correct=True, reason="a new count")
+    assert campaign.findings().stopping.looks[0] == before
+    assert campaign.verify().sound
+
+
+def without_sums(record, now):
+    """Return a state as if no look had kept anything beside it."""
+    return replace(record, content=pack_state(unpack_state(record.content, now)))
+
+
+def looks_again(campaign, store):
+    """Take every look again from all rows, as if no look had kept anything."""
+    from seqbatch.campaign.decide.stopping import look
+
+    events, made = campaign.events(), []
+    with store.read("trial") as reader:
+        for number, event in enumerate(events):
+            if event.kind == "close":
+                now, after = situation(events[:number]), situation(events[: number + 1])
+                learner = replace(now, learned=after.learned, skipped=after.skipped)
+                record = without_sums(reader.last_state(before_event=event.sequence), now)
+                made.append(look(reader, learner, events[:number], record)[0])
+    return [None if one is None else one.plain() for one in made]
+
+
+def stored(campaign):
+    return [e.payload["stopping"] for e in campaign.events() if e.kind == "close"]
+
+
+@pytest.fixture
+def waves_read(monkeypatch):
+    """The waves whose units were gone through for looks, in their order."""
+    read, made = [], Logged._made
+
+    def counted(self, chunk):
+        read.append(chunk.wave)
+        return made(self, chunk)
+
+    monkeypatch.setattr(Logged, "_made", counted)
+    return read
+
+
+ACTIONS = {"actions": ["none", "mail", "call"], "policy": {"kind": "SBPE"}, "randomised": 0.4}
+
+
+def test_a_close_goes_through_its_own_wave_only(store, waves_read):
+    campaign = trial(store, **ACTIONS)
+    for wave in (1, 2, 3):
+        waves_read.clear()
+        run(campaign, sizes=(120,), start=1_000 * wave, value=effect(0.1), missing=0.2)
+        assert set(waves_read) == {wave}
+    waves_read.clear()
+    # So does a verification, by the sums of the look before, which it has checked.
+    assert campaign.verify().sound
+    assert waves_read == [1, 2, 3]
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_outcomes_that_came_late_have_all_waves_gone_through_again(store, waves_read):
+    campaign = run(trial(store, **ACTIONS), sizes=(120,), value=nothing, missing=0.2)
+    late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [1.5] * 120})
+    campaign.record(late, correct=True, reason="a new count")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=1_000, value=nothing)
+    assert set(waves_read) == {1, 2}
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=2_000, value=nothing)
+    assert set(waves_read) == {3}
+    assert campaign.verify().sound
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_sums_survive_a_skipped_wave_and_an_amendment_does_away_with_them(store, waves_read):
+    campaign = trial(store, **ACTIONS, grid={"sizes": [120] * 4})
+    run(campaign, sizes=(120,), value=nothing)
+    campaign.assign(people(120, 1_000))
+    campaign.close(force=True, skip=True, reason="a broken form")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=2_000, value=nothing)
+    assert set(waves_read) == {3}
+    campaign.amend(add=["late"], reason="a new idea")
+    waves_read.clear()
+    run(campaign, sizes=(120,), start=3_000, value=nothing)
+    assert set(waves_read) == {1, 3, 4}
+    assert campaign.verify().sound
+    assert stored(campaign)[1] is None
+    assert stored(campaign) == looks_again(campaign, store)
+
+
+def test_sums_that_were_changed_are_found(store):
+    from seqbatch.campaign.views.verify_checks import wrong_look
+
+    campaign = run(trial(store, **ACTIONS), sizes=(120, 120), value=nothing)
+    events = campaign.events()
+    with store.read("trial") as reader:
+        first, second = list(reader.states())[1:]
+        close = events[second.event - 1]
+        now = situation(events[: second.event - 1])
+        before = events[: second.event - 1]
+        assert wrong_look(reader, now, before, close, (first, second)) is None
+        sums = unpack_kept(second.content)
+        for name in sums:
+            other = {**sums, name: sums[name] + 1}
+            state = unpack_state(second.content, now)
+            changed = replace(second, content=pack_state(state, other))
+            said = wrong_look(reader, now, before, close, (first, changed))
+            assert "other sums" in said, name
+        bare = without_sums(second, now)
+        assert "other sums" in wrong_look(reader, now, before, close, (first, bare))
+
+
+def test_damaged_sums_are_refused_before_anything_is_computed(store):
+    from seqbatch.campaign.decide.stopping import KeptSums
+
+    campaign = run(trial(store, **ACTIONS), sizes=(120,), value=nothing)
+    now = campaign.situation()
+    with store.read("trial") as reader:
+        sums = unpack_kept(reader.last_state().content)
+    assert KeptSums.of(sums, now).arrays.keys() == sums.keys()
+    for name in sums:
+        shorter = {**sums, name: sums[name][..., :-1]}
+        fewer = {key: value for key, value in sums.items() if key != name}
+        other = {**sums, name: sums[name].astype(np.float32)}
+        for damaged in (shorter, fewer, other):
+            with pytest.raises(StoreError, match="sums of a look"):
+                KeptSums.of(damaged, now)
+    with pytest.raises(StoreError, match="sums of a look"):
+        KeptSums.of({**sums, "places": sums["places"] + 100}, now)
+
+
+def test_where_units_share_clusters_all_waves_are_gone_through(store, waves_read):
+    campaign = trial(store, unit=["customer", "week"], cluster="customer", features={})
+    for wave in (1, 2):
+        waves_read.clear()
+        keys = {"customer": [f"c{n % 40}" for n in range(120)]}
+        frame = pl.DataFrame({**keys, "week": [f"w{wave}{n}" for n in range(120)]})
+        campaign.assign(frame)
+        random = np.random.default_rng(wave)
+        campaign.record(frame.with_columns(visit=pl.Series(random.normal(size=120))))
+        campaign.close()
+        assert set(waves_read) == set(range(1, wave + 1))
+    assert campaign.verify().sound

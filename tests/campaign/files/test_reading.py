@@ -1,0 +1,350 @@
+"""What a user sees of files that are not as they should be, and of those that only look so."""
+
+import gzip
+import io
+import sys
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from seqbatch.campaign.files import reading
+from seqbatch.campaign.files.reading import source
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+)
+from seqbatch.storage import open_store
+from tests.campaign.instances import created, outcomes, units
+
+HEADER = "id,age,spend,zip,city\n"
+NUMBER = 'missing = "median" (or "mean", or a number) would accept it'
+CATEGORY = 'missing = "level" would accept it'
+GOOD = "a1,30,5,urban,x\n"
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    yield created(store)
+    store.close()
+
+
+def refused(campaign, path):
+    before = campaign.status().state
+    with pytest.raises(InvalidFileError) as caught:
+        campaign.assign(path)
+    assert campaign.status().state == before
+    assert len(campaign.events()) == 1
+    return caught.value
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("", (0, "", "the file is empty")),
+    ("\n\n", (0, "", "the file is empty")),
+    (HEADER, (0, "", "the file has no rows")),
+    ("id,age,spend,zip\na,1,2,urban\n",
+     (0, "city", "the file has no such column; it has 'id', 'age', 'spend', 'zip'")),
+    ("id,age,spend,zip,city,age\n" + "a,1,2,urban,x,3\n",
+     (0, "age", "the header names this column more than once")),
+    (HEADER + GOOD + "a2,NaN,5,urban,x\n",
+     (3, "age", f"is missing; {NUMBER}")),
+    (HEADER + GOOD + "a2,inf,5,urban,x\n",
+     (3, "age", "must be finite and below 1e+30 in size; received inf")),
+    (HEADER + "a2,1e300,5,urban,x\n",
+     (2, "age", "must be finite and below 1e+30 in size; received 1e+300")),
+    (HEADER + "a2,thirty,5,urban,x\n", (2, "age", "must be a number; received 'thirty'")),
+    (HEADER + "a2,,5,urban,x\n", (2, "age", f"is missing; {NUMBER}")),
+    (HEADER + "a2,1,5,suburban,x\n",
+     (2, "zip", "must be one of urban, rural; received 'suburban'; other = true would accept it")),
+    (HEADER + "a2,1,5,,x\n", (2, "zip", f"is missing; {CATEGORY}")),
+    (HEADER + ",1,5,urban,x\n", (2, "id", "is missing")),
+    (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (4, "id", "repeats the id 'a1' of line 2")),
+    (HEADER + GOOD + "a2,1,5,urban\n", (3, "", "the row has 4 cells, the header 5")),
+    (HEADER + "a\0b,1,5,urban,x\n", (2, "id", "must not hold a NUL character")),
+])  # fmt: skip
+def test_a_bad_file_names_line_column_and_reason(campaign, tmp_path, text, problem):
+    path = tmp_path / "units.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    error = refused(campaign, path)
+    assert problem in error.problems
+    assert error.problems[0][2] in str(error)
+
+
+def test_rows_after_a_ragged_one_keep_their_lines(campaign, tmp_path):
+    path = tmp_path / "units.csv"
+    lines = [GOOD, "a2,1\n", "a3,1,2\n", "a4,x,5,urban,x\n", "a5\n", "a6,1,5,urban,x,y\n",
+             "a7,y,5,urban,x\n"]  # fmt: skip
+    path.write_text(HEADER + "".join(lines), encoding="utf-8")
+    assert [(line, column) for line, column, _ in refused(campaign, path).problems] == [
+        (3, ""), (4, ""), (5, "age"), (6, ""), (7, ""), (8, "age"),
+    ]  # fmt: skip
+
+
+def test_all_problems_are_listed_and_twenty_shown(campaign, tmp_path):
+    path = tmp_path / "units.csv"
+    path.write_text(HEADER + "".join(f"u{n},x,y,nowhere,c\n" for n in range(50)), encoding="utf-8")
+    error = refused(campaign, path)
+    assert len(error.problems) == 150
+    assert "150 problems; nothing was assigned" in str(error)
+    assert "... and 130 more" in str(error)
+    assert error.problems[0] == (2, "age", "must be a number; received 'x'")
+
+
+def test_files_that_only_look_odd(campaign, tmp_path):
+    path = tmp_path / "units.csv"
+    rows = ['"new\nline",30,5,urban,x', " 007 ,31,6,rural,y", "7,32,7,urban,z",
+            "ünïcode ☃,1,2,rural,w", '"comma, quote""",3,4,urban,x']  # fmt: skip
+    text = "\ufeff" + HEADER.strip() + "\r\n" + "\r\n".join(rows) + "\r\n"
+    path.write_text(text, encoding="utf-8", newline="")
+    result = campaign.assign(path)
+    expected = ["new\nline", " 007 ", "7", "ünïcode ☃", 'comma, quote"']
+    assert result.table["id"].to_pylist() == expected
+    out = tmp_path / "answers.csv"
+    campaign.assign(path, out=out)
+    assert pl.read_csv(out, infer_schema=False)["id"].to_list() == expected
+    again = pl.DataFrame({"id": expected, "visit": [1.0] * 5})
+    again.write_csv(tmp_path / "o.csv")
+    assert campaign.record(tmp_path / "o.csv").accepted == 5
+
+
+def test_ten_thousand_columns(campaign, tmp_path):
+    wide = tmp_path / "wide.csv"
+    extra = [f"extra{n}" for n in range(10_000)]
+    line = ",".join(["1"] * 10_000)
+    wide.write_text(
+        HEADER.strip() + "," + ",".join(extra) + "\n" + GOOD.strip() + "," + line + "\n"
+    )
+    assert campaign.assign(wide).assigned == 1
+
+
+def test_ten_thousand_features_are_too_many(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    numeric = {f"x{n}": "raw" for n in range(10_000)}
+    with pytest.raises(InvalidSpecError, match="10,001 columns for each of 3 models"):
+        created(store, features={"numeric": numeric})
+    assert store.names() == []
+    store.close()
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow", "stream.arrow"])
+def test_every_format_gives_the_same_answers(campaign, tmp_path, ending):
+    frame, path = units(50), tmp_path / f"units.{ending}"
+    if ending == "csv":
+        frame.write_csv(path)
+    elif ending == "csv.gz":
+        with pa.output_stream(path) as file:
+            file.write(frame.write_csv().encode())
+    elif ending == "parquet":
+        frame.write_parquet(path)
+    else:
+        table = frame.to_arrow().cast(pa.schema([
+            ("id", pa.string()), ("age", pa.float64()), ("spend", pa.float64()),
+            ("zip", pa.string()), ("city", pa.string())]))  # fmt: skip
+        maker = pa.ipc.new_stream if "stream" in ending else pa.ipc.new_file
+        with maker(path, table.schema) as writer:
+            writer.write_table(table)
+    result = campaign.assign(path)
+    again = campaign.assign(frame)
+    assert again.repeated == 50
+    assert result.table.equals(again.table)
+    for kind in ("csv", "parquet", "arrow"):
+        campaign.assign(path, out=tmp_path / f"out.{kind}")
+    read = pl.read_csv(tmp_path / "out.csv", schema_overrides={"id": pl.String, "wave": pl.Int32})
+    assert read.equals(pl.from_arrow(result.table))
+    assert pa.parquet.read_table(tmp_path / "out.parquet").equals(result.table)
+    with pa.ipc.open_file(tmp_path / "out.arrow") as reader:
+        assert reader.read_all().equals(result.table)
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["urban", "rural"])])
+def test_categories_of_a_polars_frame(campaign, kind):
+    frame = units(50).with_columns(pl.col("zip").cast(kind))
+    answers = campaign.assign(frame).table
+    assert campaign.assign(units(50)).table == answers
+
+
+def test_dictionaries_booleans_and_whole_numbers(campaign):
+    table = pa.table({
+        "id": pa.array([1, 2, 30]),
+        "age": pa.array([1, 2, 3], type=pa.int8()),
+        "spend": pa.array([True, False, True]),
+        "zip": pa.array(["urban", "rural", "urban"]).dictionary_encode(),
+        "city": pa.array([5, 6, 5]),
+    })  # fmt: skip
+    assert campaign.assign(table).table["id"].to_pylist() == ["1", "2", "30"]
+
+
+@pytest.mark.parametrize(("column", "values", "reason"), [
+    ("id", pa.array([1.5, 2.5]), "must be text, whole numbers or dates; received double"),
+    ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
+    ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
+    ("zip", pa.array([1.5, 2.5]),
+     "must be text, whole numbers, dates or booleans; received double"),
+    ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
+])  # fmt: skip
+def test_columns_of_the_wrong_type(campaign, column, values, reason):
+    frame = units(2).to_arrow()
+    place = frame.column_names.index(column)
+    error = refused(campaign, frame.set_column(place, column, values))
+    assert reason in {problem[2] for problem in error.problems}
+
+
+def test_pipes(campaign, monkeypatch, capfdbinary):
+    text = units(5).write_csv().encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    campaign.assign("-", out="-")
+    shown = capfdbinary.readouterr().out
+    assert shown.count(b"\n") == 6
+    assert shown.startswith(b"id,action,wave,score,probability,randomised,p(none)")
+
+
+def test_files_that_cannot_be(campaign, tmp_path):
+    assert "there is no such file" in str(refused(campaign, tmp_path / "none.csv"))
+    with pytest.raises(InvalidArgumentError, match="named with one of"):
+        campaign.assign(tmp_path / "units.xlsx")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 not really")
+    assert "cannot be read as parquet" in str(refused(campaign, broken))
+    mixed = tmp_path / "mixed.csv"
+    mixed.write_bytes(HEADER.encode() + "é,1,2,urban,ö\n".encode() + b"\xe9,1,2,urban,x\n")
+    assert "cannot be read as csv: it is UTF-8 but for 1 bytes" in str(refused(campaign, mixed))
+
+
+def test_an_unseen_category_may_be_another_level(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
+    frame = units(3).with_columns(zip=pl.Series(["urban", "moon", "sun"]))
+    table = campaign.assign(frame).table
+    assert "zip=other" in campaign.situation().encoder().names
+    campaign.record(outcomes(table))
+    campaign.close()
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_another_level_is_none_for_a_column_of_the_wrong_type(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
+    frame = units(3).with_columns(zip=pl.Series([1.5, 2.5, 3.5]))
+    with pytest.raises(InvalidFileError, match="must be text, whole numbers, dates or booleans"):
+        campaign.assign(frame)
+    store.close()
+
+
+def test_a_level_may_be_called_other(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    categorical = {"zip": ["urban", "other"]}
+    campaign = created(store, on_unseen_category="other", features={"categorical": categorical})
+    assert campaign.situation().encoder().names == ("intercept", "zip=urban", "zip=other")
+    frame = units(3).with_columns(zip=pl.Series(["other", "moon", "sun"]))
+    campaign.assign(frame)
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    campaign = created(
+        store, features={"numeric": {"age": "learn", "twin": "learn", "spend": "learn"}}
+    )
+    for start, count in ((0, 300), (300, 200)):
+        frame = units(count, start=start).with_columns(spend=pl.lit(0.1), twin=pl.col("age") * 2)
+        campaign.record(outcomes(campaign.assign(frame).table))
+        campaign.close()
+    notes = " ".join(campaign.status().notes)
+    assert "column spend was constant in the first wave" in notes
+    assert "for none, mail, call (2 of 3 directions of the model are determined)" in notes
+    assert campaign.verify().sound
+    last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
+    assert last["call"] > 120
+    store.close()
+
+
+def test_a_failed_write_leaves_the_old_file(campaign, tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    with pytest.raises(InvalidFileError):
+        campaign.assign(pl.DataFrame({"id": ["a"]}), out=out, force=True)
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_a_pipe_gets_nothing_where_nothing_was_assigned(campaign, monkeypatch, capfdbinary):
+    monkeypatch.setattr(reading, "CHUNK", 256)
+    with pytest.raises(CampaignStateError, match="Nothing was assigned"):
+        campaign.assign(units(310), out="-")
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_compressed_file_repeats_byte_for_byte(campaign, tmp_path):
+    campaign.assign(units(5), out=tmp_path / "a.csv")
+    for name in ("b.csv.gz", "c.csv.gz"):
+        campaign.assign(units(5), out=tmp_path / name)
+    packed = (tmp_path / "b.csv.gz").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / "a.csv").read_bytes()
+    assert packed == (tmp_path / "c.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
+    out = tmp_path / f"out.{kind}"
+
+    def columns():
+        with source(out) as opened:
+            assert sum(batch.num_rows for batch in opened.batches(opened.columns())) == 0
+            return opened.columns()
+
+    for what in ("held", "outcomes"):
+        assert campaign.export(out, what=what, force=True) == 0
+        assert columns() == ["event", "line", "id", "visit", "version", "verdict", "reason"]
+    assert campaign.export(out, force=True) == 0
+    empty = columns()
+    campaign.assign(units(300))
+    campaign.export(out, force=True)
+    with source(out) as opened:
+        assert opened.columns() == empty
+    late = units(2, start=400)
+    rest = tmp_path / "rest.csv"
+    result = campaign.assign(late, partial=True, out=out, rest=rest, force=True)
+    assert (result.assigned, result.left_over) == (0, 2)
+    assert columns() == empty[:9]
+    assert campaign.assign(late, partial=True).table.column_names == empty[:9]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_the_rest_keeps_its_columns_and_its_own_format(campaign, tmp_path, kind):
+    frame = units(310).with_columns(note=pl.col("id") + " ☃", day=pl.date(2024, 1, 2))
+    rest = tmp_path / f"rest.{kind}"
+    result = campaign.assign(
+        frame, partial=True, out=tmp_path / "o", rest=rest, out_format="parquet"
+    )
+    assert result.left_over == 10
+    with source(rest) as opened:
+        assert opened.columns() == frame.columns
+        left = pa.Table.from_batches(opened.batches(["id", "note"]))
+    assert left.to_pydict() == frame[300:].select("id", "note").to_dict(as_series=False)
+    assert campaign.assign(rest, partial=True).left_over == 10
+
+
+def test_a_column_of_lists_is_no_csv(campaign, tmp_path):
+    frame = units(310).with_columns(many=pl.lit([1, 2]))
+    with pytest.raises(InvalidArgumentError, match="Parquet or Arrow file"):
+        campaign.assign(frame, partial=True, rest=tmp_path / "rest.csv")
+    assert len(campaign.events()) == 1
+
+
+def test_no_file_is_written_over_another(campaign, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    units(5).write_csv("units.csv")
+    before = (tmp_path / "units.csv").read_bytes()
+    for out, rest in (
+        ("a.csv", tmp_path / "a.csv"), ("./units.csv", None), ("a.csv", "units.csv"), ("-", "-"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match="must be another file than"):
+            campaign.assign("units.csv", out=out, partial=True, rest=rest)
+    assert (tmp_path / "units.csv").read_bytes() == before
+    assert len(campaign.events()) == 1

@@ -1,0 +1,304 @@
+"""Units without an outcome that count as what was declared: at close, in status, export, replay."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import pack, pack_state, unpack_state
+from seqbatch.campaign.record.outcomes import Ledger, absences
+from seqbatch.campaign.record.store import OutcomeChunk
+from seqbatch.campaign.steps import close
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from seqbatch.storage import open_store
+from tests.campaign.instances import units
+from tests.campaign.record.test_events import changed
+
+SHOP = {
+    "name": "shop", "seed": 5, "unit": "id", "actions": ["none", "mail"], "randomised": 0.2,
+    "control": "none", "reward": {"column": "revenue", "unit": "EUR"},
+    "features": {"numeric": {"age": "raw"}}, "grid": {"sizes": [40, 40, 40]},
+    "policy": {"kind": "SBPE"},
+}  # fmt: skip
+
+
+class Clock:
+    """A clock that tells what it is told."""
+
+    def __init__(self):
+        self.time = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def __call__(self):
+        self.time += timedelta(seconds=1)
+        return self.time
+
+
+def shop(store, clock=None, *, absent=None, after=None, **changes):
+    reward = {**SHOP["reward"]}
+    if absent is not None:
+        reward["absent"] = absent
+    if after is not None:
+        reward["after"] = after
+    spec = {**SHOP, "reward": reward, **changes}
+    return Campaign.create(spec, store=store, who="ann", clock=clock or Clock())
+
+
+def buyers(table, every=4, start=0):
+    """Return a row with a positive value for one unit of every few."""
+    ids = table["id"].to_pylist()[start::every]
+    return pl.DataFrame({"id": ids, "revenue": [10.0 + len(text) for text in ids]})
+
+
+def exported(campaign, tmp_path, **options):
+    campaign.export(tmp_path / "u.parquet", force=True, **options)
+    return pl.read_parquet(tmp_path / "u.parquet")
+
+
+def state_of(campaign):
+    """Return the newest state's evidence: counts and moments by action."""
+    with campaign.store.read(campaign.name) as reader:
+        return unpack_state(reader.last_state().content, campaign.situation())
+
+
+def test_units_without_a_row_count_as_declared(store, tmp_path):
+    campaign = shop(store, absent=0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    closed = campaign.close()
+    assert sum(closed.observed.values()) == 10
+    assert sum(closed.absent.values()) == 30
+    assert closed.missingness.p is None
+    event = campaign.events()[closed.event - 1]
+    assert event.counts == {"units": 40, "outcomes": 10, "absent": 30}
+    # All forty were learned from.
+    assert int(state_of(campaign).evidence[0].count.sum()) == 40
+    status = campaign.status()
+    assert (status.waves[0].observed, status.waves[0].absent) == (10, 30)
+    frame = exported(campaign, tmp_path)
+    assert frame["observed"].value_counts().sort("count").rows() == [
+        ("recorded", 10),
+        ("absent", 30),
+    ]
+    assert frame.filter(pl.col("observed") == "absent")["reward"].to_list() == [0.0] * 30
+    assert frame.filter(pl.col("observed") == "absent")["revenue"].null_count() == 30
+    for row in status.actions:
+        own = frame.filter(pl.col("action") == row.action)["reward"]
+        assert row.mean == pytest.approx(own.mean())
+        assert row.outcomes + row.absent == len(own)
+    assert campaign.verify().sound
+
+
+def test_a_later_row_replaces_what_an_absent_unit_counted_as(store, tmp_path):
+    campaign = shop(store, absent=0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    campaign.close()
+    late = campaign.record(buyers(table, start=1))
+    assert (late.accepted, late.late, late.corrected) == (10, 10, 0)
+    status = campaign.status()
+    assert (status.waves[0].observed, status.waves[0].absent) == (20, 20)
+    assert campaign.record(buyers(table, start=1)).duplicate == 10
+    second = campaign.assign(units(40, start=40)).table
+    campaign.record(buyers(second))
+    closed = campaign.close()
+    assert (closed.replaced, closed.late, closed.corrected) == (10, 0, 0)
+    assert int(state_of(campaign).evidence[0].count.sum()) == 80
+    frame = exported(campaign, tmp_path)
+    learned = state_of(campaign).evidence[0].moment[:, 0].sum()
+    assert learned == pytest.approx(frame["reward"].sum())
+    assert campaign.verify().sound
+
+
+def test_the_way_to_a_state_does_not_matter(tmp_path):
+    """Rows that came late after an absence end where rows that came in time do."""
+    ends = []
+    for late in (False, True):
+        store = open_store(tmp_path / f"{late}.db")
+        campaign = shop(store, absent=0, randomised=1.0)
+        table = campaign.assign(units(40)).table
+        campaign.record(buyers(table))
+        if not late:
+            campaign.record(buyers(table, start=1))
+        campaign.close()
+        if late:
+            campaign.record(buyers(table, start=1))
+        campaign.record(buyers(campaign.assign(units(40, start=40)).table))
+        campaign.close()
+        ends.append(state_of(campaign).evidence[0])
+        store.close()
+    assert np.array_equal(ends[0].count, ends[1].count)
+    np.testing.assert_allclose(ends[0].moment, ends[1].moment, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(ends[0].squares, ends[1].squares, rtol=1e-12, atol=1e-9)
+
+
+def test_nobody_counts_before_the_time_is_up(store, tmp_path):
+    clock = Clock()
+    campaign = shop(store, clock, absent=0, after="14 days", required_outcomes=0.5)
+    first = campaign.assign(units(20)).table
+    clock.time += timedelta(days=10)
+    second = campaign.assign(units(20, start=20)).table
+    campaign.record(buyers(first))
+    campaign.record(buyers(second))
+    with pytest.raises(CampaignStateError, match="outcomes of 10 of its 40 units"):
+        campaign.close()
+    clock.time += timedelta(days=5)
+    closed = campaign.close()
+    assert sum(closed.absent.values()) == 15
+    assert sum(closed.observed.values()) == 10
+    assert len(campaign.situation().waiting) == 1
+    # One more of the second half comes late; the time of the others is up at the next close.
+    campaign.record(buyers(second, start=1, every=20))
+    third = campaign.assign(units(40, start=40)).table
+    campaign.record(pl.DataFrame({"id": third["id"].to_pylist(), "revenue": 1.0}))
+    clock.time += timedelta(days=10)
+    closed = campaign.close()
+    assert closed.absent_earlier == 14
+    assert closed.late == 1
+    # Those of the second wave have ten of their fourteen days.
+    assert [wave for wave, _ in campaign.situation().waiting] == [2]
+    frame = exported(campaign, tmp_path)
+    assert frame["observed"].to_list().count("none") == 0
+    assert int(state_of(campaign).evidence[0].count.sum()) == 80
+    assert campaign.verify().sound
+
+
+def test_files_of_buyers_only_are_asked_about(store):
+    campaign = shop(store, required_outcomes=0.0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    with pytest.raises(CampaignStateError, match="Do the files hold buyers only") as caught:
+        campaign.close()
+    assert "absent = 0" in str(caught.value)
+    assert "by force" in str(caught.value)
+    event = campaign.amend(absent=0, reason="no row means no order")
+    assert event.payload["absent"] == {
+        "from": {"absent": None, "after": None}, "to": {"absent": 0.0, "after": None},
+    }  # fmt: skip
+    assert sum(campaign.close().absent.values()) == 30
+    assert campaign.verify().sound
+
+
+def test_force_closes_over_the_question(store):
+    campaign = shop(store)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    closed = campaign.close(force=True, reason="that is all there is")
+    assert sum(closed.absent.values()) == 0
+    assert campaign.status().waves[0].absent == 0
+    assert campaign.verify().sound
+
+
+def test_no_question_where_a_value_is_not_positive(store):
+    campaign = shop(store, required_outcomes=0.0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table).with_columns(revenue=pl.lit(0.0)))
+    assert sum(campaign.close().observed.values()) == 10
+
+
+def test_a_wave_without_any_row_is_no_wave_of_zeros(store):
+    campaign = shop(store, absent=0)
+    campaign.assign(units(40))
+    with pytest.raises(CampaignStateError, match="no recorded outcome; each of its 40 units"):
+        campaign.close()
+    assert sum(campaign.close(force=True, reason="nobody bought").absent.values()) == 40
+
+
+def test_absence_is_amended_within_a_wave_and_nothing_is_learned_by_it(store):
+    campaign = shop(store)
+    campaign.assign(units(20))
+    before = state_of(campaign)
+    campaign.amend(absent=1.5, after="2 weeks", reason="declared")
+    assert campaign.situation().absent == 1.5
+    assert pack_state(state_of(campaign)) == pack_state(before)
+    with pytest.raises(InvalidArgumentError, match="another than now"):
+        campaign.amend(absent=1.5, after="2 weeks", reason="again")
+    with pytest.raises(InvalidArgumentError, match="such as"):
+        campaign.amend(absent=1.5, after="soon", reason="again")
+    with pytest.raises(InvalidArgumentError, match="after must be given with absent"):
+        campaign.amend(after="2 weeks", reason="again")
+    with pytest.raises(CampaignStateError, match="between waves"):
+        campaign.amend(absent=0, floor=0.1, reason="both")
+    assert campaign.verify().sound
+
+
+def test_an_amendment_of_actions_learns_absent_units_again(store):
+    campaign = shop(store, absent=0, floor=0.05)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    campaign.close()
+    campaign.amend(add=["call"], reason="one more")
+    assert int(state_of(campaign).evidence[0].count.sum()) == 40
+    assert campaign.verify().sound
+
+
+def test_a_skipped_wave_counts_nobody(store):
+    campaign = shop(store, absent=0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    closed = campaign.close(force=True, skip=True, reason="the mail was never sent")
+    assert sum(closed.absent.values()) == 0
+    assert campaign.verify().sound
+
+
+def test_a_forged_absence_is_found(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    campaign = shop(store, absent=0)
+    table = campaign.assign(units(40)).table
+    campaign.record(buyers(table))
+    campaign.close()
+    store.close()
+    changed(tmp_path / "c.db", "UPDATE outcomes SET value = 5 WHERE version = 0 AND number = 1")
+    again = Campaign.open("shop", store=open_store(tmp_path / "c.db"))
+    found = again.verify().findings
+    assert any("the index says 5.0 of event 4, the record 0.0" in str(each) for each in found)
+
+
+def test_who_was_absent_is_found_out_again(store, monkeypatch):
+    """A close that forgets a unit, or invents one, is no close that can be replayed."""
+    honest = close.absentees
+
+    def forgetful(*args, **options):
+        found = honest(*args, **options)
+        return replace(found, numbers=found.numbers[1:])
+
+    monkeypatch.setattr(close, "absentees", forgetful)
+    campaign = shop(store, absent=0)
+    campaign.record(buyers(campaign.assign(units(40)).table))
+    campaign.close()
+    found = [str(each) for each in campaign.verify().findings]
+    wanted = "event 4, absent units: the rows make 30 units count as 0, stored are 29, or others"
+    assert wanted in found
+
+
+@pytest.mark.parametrize(("reward", "match"), [
+    ({"column": "y", "after": "14 days"}, "declare that too"),
+    ({"column": "y", "absent": 0, "after": "14 fortnights"}, '"14 days"'),
+    ({"column": "y", "absent": 0, "range": [1, 2]}, "absent must be within range"),
+    ({"column": "y", "sum": {"y": 1}}, "exactly one of column"),
+    ({"sum": {}}, "reward.sum"),
+])  # fmt: skip
+def test_rewards_that_cannot_be(store, reward, match):
+    with pytest.raises(InvalidSpecError, match=match):
+        Campaign.create({**SHOP, "reward": reward}, store=store)
+
+
+@pytest.mark.parametrize("room", [0, 20, 100])
+def test_outcomes_are_gathered_whatever_room_there_is(room):
+    sizes = [1, 5, 40, 3]
+    chunks = [
+        OutcomeChunk(
+            chunk=place,
+            event=place + 1,
+            count=size,
+            rows=pack(absences(sum(sizes[:place]) + np.arange(size), float(place))),
+            hash="",
+        )
+        for place, size in enumerate(sizes)
+    ]
+    made = Ledger.of(chunks, room=room)
+    assert made.numbers.tolist() == list(range(49))
+    assert made.values.tolist() == np.repeat(range(4), sizes).tolist()
+    assert made.absent.all()

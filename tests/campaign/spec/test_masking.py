@@ -1,0 +1,190 @@
+"""Masked campaigns: nothing but the key tells which code is which action."""
+
+import json
+import stat
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign.spec.masking import Key
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from seqbatch.storage import open_store
+from tests.campaign.instances import SPEC, units
+
+ARMS = ["placebo-x", "low dose", "high dose"]
+TRIAL = {**SPEC, "name": "trial", "actions": ARMS, "control": "placebo-x", "masked": True}
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "campaigns.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def trial(store, tmp_path):
+    return Campaign.create(TRIAL, store=store, key=tmp_path / "trial.key", who="ann")
+
+
+def wave(campaign, start, count):
+    answers = pl.from_arrow(campaign.assign(units(count, start=start)).table)
+    values = [ord(code[0]) / 10 + row % 7 / 10 for row, code in enumerate(answers["action"])]
+    campaign.record(pl.DataFrame({"id": answers["id"], "visit": values}))
+    campaign.close()
+    return answers
+
+
+def test_answers_hold_codes_and_neither_scores_nor_probabilities(trial):
+    answers = wave(trial, 0, 300)
+    assert answers.columns == ["id", "action", "wave"]
+    assert set(answers["action"]) == {"A", "B", "C"}
+
+
+def test_nothing_that_is_shown_or_stored_tells_the_actions(trial, tmp_path):
+    wave(trial, 0, 300)
+    wave(trial, 300, 200)
+    shown = [repr(trial), str(trial.status()), trial.status()._repr_html_(), str(trial.findings())]
+    shown.append(json.dumps([e.payload for e in trial.events()], default=str))
+    shown.append(json.dumps([e.counts for e in trial.events()], default=str))
+    names = ("report.html", "report.md", "report.json")
+    shown += [trial.report(tmp_path / name).read_text() for name in names]
+    for what in ("units", "outcomes", "events"):
+        trial.export(tmp_path / f"{what}.csv", what=what)
+        shown.append((tmp_path / f"{what}.csv").read_text())
+    assert not [name for name in ARMS for text in shown if name in text]
+    header = (tmp_path / "units.csv").read_text().splitlines()[0]
+    assert not [part for part in ("score", "probability", "p(", "randomised") if part in header]
+    assert {row.least for row in trial.status().actions} == {None}
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("campaigns.db*"))
+    assert not [name for name in ARMS if name.encode() in kept]
+
+
+def test_the_key_is_for_its_owner_alone_and_names_every_code(trial, tmp_path):
+    path = tmp_path / "trial.key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    key = Key.read(path)
+    assert sorted(key.codes.values()) == sorted(ARMS)
+    assert (key.control, sorted(key.codes)) == ("placebo-x", ["A", "B", "C"])
+    assert trial.situation().key == key.fingerprint
+
+
+def test_the_order_of_the_codes_is_drawn(store, tmp_path):
+    orders = set()
+    for number in range(20):
+        path = tmp_path / f"{number}.key"
+        Campaign.create({**TRIAL, "name": f"t{number}"}, store=store, key=path, who="ann")
+        orders.add(tuple(Key.read(path).codes.values()))
+    # All in one order comes once in 6^19 times.
+    assert len(orders) > 1
+
+
+def test_unmasking_gives_names_and_the_control_back(trial, tmp_path):
+    coded = wave(trial, 0, 300)
+    key = Key.read(tmp_path / "trial.key")
+    event = trial.unmask(tmp_path / "trial.key", reason="the committee decided")
+    assert (event.kind, event.why) == ("unmask", "the committee decided")
+    now = trial.situation()
+    assert now.spec.control == "placebo-x"
+    assert not now.masked
+    again = pl.from_arrow(trial.assign(units(300)).table)
+    assert again["action"].to_list() == [key.codes[code] for code in coded["action"]]
+    assert "p(low dose)" in again.columns
+    assert {row.action for row in trial.status().actions} == set(ARMS)
+    assert trial.status(at_event=2).actions[0].action == "A"
+    wave_two = pl.from_arrow(trial.assign(units(200, start=300)).table)
+    assert set(wave_two["action"]) <= set(ARMS)
+    assert trial.verify().sound
+
+
+def test_another_key_is_refused(trial, store, tmp_path):
+    Campaign.create({**TRIAL, "name": "other"}, store=store, key=tmp_path / "o.key", who="ann")
+    with pytest.raises(InvalidArgumentError, match="key must be the one that was made with"):
+        trial.unmask(tmp_path / "o.key", reason="wrong file")
+    forged = json.loads((tmp_path / "trial.key").read_text())
+    forged["codes"]["A"], forged["codes"]["B"] = forged["codes"]["B"], forged["codes"]["A"]
+    (tmp_path / "forged.key").write_text(json.dumps(forged))
+    with pytest.raises(InvalidArgumentError, match="key must be the one that was made with"):
+        trial.unmask(tmp_path / "forged.key", reason="forged")
+    for text in ("", "[]", "{}", '{"campaign": 1, "codes": 2, "control": 3, "salt": 4}'):
+        (tmp_path / "bad.key").write_text(text)
+        with pytest.raises(InvalidArgumentError, match="as create wrote it"):
+            trial.unmask(tmp_path / "bad.key", reason="bad")
+    with pytest.raises(InvalidArgumentError, match="No such file"):
+        trial.unmask(tmp_path / "none.key", reason="gone")
+    assert trial.situation().masked
+
+
+def test_unmasking_twice_or_without_a_mask_is_refused(trial, store, tmp_path):
+    trial.unmask(tmp_path / "trial.key", reason="done")
+    with pytest.raises(CampaignStateError, match="unmasked already"):
+        trial.unmask(tmp_path / "trial.key", reason="again")
+    plain = Campaign.create(SPEC, store=store, who="ann")
+    with pytest.raises(CampaignStateError, match="is not masked"):
+        plain.unmask(tmp_path / "trial.key", reason="why not")
+
+
+def test_a_masked_campaign_needs_a_key_file_and_others_take_none(store, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="key must be a file for the key"):
+        Campaign.create(TRIAL, store=store, who="ann")
+    with pytest.raises(InvalidArgumentError, match="left out: the campaign is not masked"):
+        Campaign.create(SPEC, store=store, key=tmp_path / "x.key", who="ann")
+    (tmp_path / "x.key").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match="key must be a new file") as refused:
+        Campaign.create(TRIAL, store=store, key=tmp_path / "x.key", who="ann")
+    assert "force" not in str(refused.value)
+    assert (tmp_path / "x.key").read_text() == "mine"
+    Campaign.create(TRIAL, store=store, key=tmp_path / "a.key", who="ann")
+    with pytest.raises(CampaignStateError):
+        Campaign.create(TRIAL, store=store, key=tmp_path / "b.key", who="ann")
+    assert not (tmp_path / "b.key").exists()
+
+
+def test_actions_are_not_added_while_masked(trial):
+    with pytest.raises(InvalidArgumentError, match="left out while the campaign is masked"):
+        trial.amend(reason="one more", add=["new dose"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"actions": ["a", {"name": "b", "cost": 1.0}]}, "costs of actions would"),
+        ({"eligible": {"low dose": "age >= 18"}}, "eligible would"),
+        ({"capacity": {"low dose": 100}}, "capacity would"),
+        ({"policy": {"kind": "FixedAction", "action": 1}}, "a policy that always gives one action"),
+    ],
+)
+def test_what_tells_actions_apart_is_refused(store, tmp_path, changes, said):
+    spec = {**TRIAL, "control": None, **changes}
+    with pytest.raises(InvalidSpecError, match=said):
+        Campaign.create(spec, store=store, key=tmp_path / "k.key", who="ann")
+
+
+def test_the_rule_waits_for_the_control(store, tmp_path):
+    """A masked look would compare with whatever action came to be called A."""
+    path = tmp_path / "trial.key"
+    stopping = {"rule": "obrien-fleming"}
+    trial = Campaign.create({**TRIAL, "stopping": stopping}, store=store, key=path, who="ann")
+    answers = pl.from_arrow(trial.assign(units(300)).table)
+    values = [ord(code[0]) / 10 + row % 7 / 10 for row, code in enumerate(answers["action"])]
+    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
+    closed = trial.close()
+    assert closed.stopping is None
+    assert any("compares with the control" in note for note in closed.notes)
+    assert any("The control is named in the key" in note for note in trial.findings().notes)
+    trial.unmask(path, reason="an interim analysis")
+    answers = pl.from_arrow(trial.assign(units(200, start=300)).table)
+    values = [len(name) / 10 + row % 7 / 10 for row, name in enumerate(answers["action"])]
+    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
+    trial.close()
+    [look] = trial.findings().stopping.looks
+    assert {one.action for one in look.actions} == {"low dose", "high dose"}
+    assert set(trial.findings().quality.waves[0].assigned) == set(ARMS)
+    assert trial.verify().sound
+
+
+def test_a_masked_spec_is_validated_without_a_key(store):
+    found = validate(TRIAL, units(100), scratch=store)
+    assert not found.problems
+    assert found.units == 100

@@ -1,0 +1,43 @@
+"""The policy and the sizes of a campaign that states neither, in numbers."""
+
+import pytest
+
+from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
+from seqbatch.campaign.spec.toml import check_spec
+from seqbatch.errors import InvalidSpecError
+from seqbatch.planning import plan
+
+SPEC = {
+    "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [100, 100]},
+    "reward": {"column": "visit", "range": [-2, 8]},
+}  # fmt: skip
+
+
+def test_half_the_range_stands_for_the_noise():
+    assert chosen_policy(check_spec(SPEC), None)["scale"] == 5.0
+    open_ended = {**SPEC, "reward": {"column": "visit"}}
+    assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_plan_is_made_for_the_features_of_the_spec():
+    asked = {"units": 900, "batches": 2, "max_batches": 2, "effect": 0.3, "noise": 2.0}
+    features = {"numeric": {"age": "raw", "spend": "raw"}, "categorical": {"zip": ["a", "b"]}}
+    made = wave_sizes(check_spec({**SPEC, "features": features, "grid": {"plan": asked}}))[0]
+    assert made == plan(actions=2, features=4, **asked).grid.sizes
+    bare = {**features, "intercept": False}
+    assert wave_sizes(check_spec({**SPEC, "features": bare, "grid": {"plan": asked}}))[0] == made
+
+
+@pytest.mark.slow
+def test_a_plan_knows_what_the_campaign_does_beside_its_policy():
+    asked = {"units": 3_000, "batches": 3, "max_batches": 3, "missing": 0.5}
+    spec = {**SPEC, "grid": {"plan": asked}, "randomised": 0.5, "floor": 0.1}
+    spec["features"] = {"numeric": {"age": "raw"}}
+    known = {"actions": 2, "features": 1, **asked}
+    made = plan(**known, randomised=0.5, floor=0.1)
+    assert wave_sizes(check_spec(spec))[0] == made.grid.sizes
+    assert made.grid.sizes != plan(**known).grid.sizes
+    for name in ("randomised", "floor"):
+        with pytest.raises(InvalidSpecError, match=f"{name} comes from the spec itself"):
+            wave_sizes(check_spec({**spec, "grid": {"plan": {**asked, name: 0.1}}}))

@@ -1,0 +1,193 @@
+"""Amendments: the fixed action stays, a name is given once, and units are those there were."""
+
+import pyarrow as pa
+import pytest
+
+from seqbatch.campaign.steps.create import prepare
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+)
+from tests.campaign.instances import SMALL, shares, small, small_wave, units
+
+
+def test_a_fixed_action_stays_the_same_action(store):
+    campaign = small(store, policy={"kind": "FixedAction", "action": 1})
+    small_wave(campaign, 1)
+    with pytest.raises(InvalidArgumentError, match="gives to everybody; received 'b'"):
+        campaign.amend(reason="no", retire=["b"])
+    campaign.amend(reason="too dear", retire=["a"])
+    assert shares(small_wave(campaign, 2)) == {"b": 1.0}
+    assert campaign.verify().sound
+
+
+def test_a_name_is_added_once(store):
+    campaign = small(store)
+    with pytest.raises(InvalidArgumentError, match="a name not among a, b, c, z; received z"):
+        campaign.amend(reason="twice", add=["z", "z"])
+
+
+def test_units_are_those_that_were_assigned(store):
+    campaign = small(store)
+    small_wave(campaign, 1, count=120)
+    with pytest.raises(InvalidArgumentError, match="at least 122 with 2 waves to come"):
+        campaign.amend(reason="too few", units=121)
+    campaign.amend(reason="1,000 in all", units=1_000)
+    assert campaign.situation().sizes == (300, 440, 440)
+
+
+def test_an_action_whose_column_is_the_units_is_refused(store):
+    frame = units(300).rename({"id": "p(new)"})
+    campaign = small(store, unit="p(new)", floor=0.02)
+    campaign.assign(frame)
+    campaign.close(force=True, reason="none came")
+    with pytest.raises(InvalidArgumentError, match="p\\(new\\) is not the unit column"):
+        campaign.amend(reason="an idea", add=["new"])
+    campaign.amend(reason="an idea", add=["other"])
+    assert campaign.verify().sound
+
+
+def test_an_amendment_says_what_changed_from_what_to_what(store, tmp_path):
+    campaign = small(store, floor=0.02)
+    small_wave(campaign, 1)
+    event = campaign.amend(reason="too dear", sizes=[400], retire=["b"], add=["d"], floor=0.05)
+    assert event.payload["changes"] == [
+        {"what": "sizes", "from": [300, 300, 300], "to": [300, 400]},
+        {"what": "actions", "from": ["a", "b", "c"], "to": ["a", "c", "d"]},
+        {"what": "floor", "from": 0.02, "to": 0.05},
+    ]
+    page = campaign.report(tmp_path / "report.html")
+    said = "sizes from 300, 300, 300 to 300, 400; actions from a, b, c to a, c, d; floor from 0.02"
+    assert said in page.read_text(encoding="utf-8")
+    with pytest.raises(InvalidArgumentError, match="a change of some kind; received what is so"):
+        campaign.amend(reason="the same", floor=0.05)
+
+
+def test_the_control_is_retired_by_force_alone(store):
+    campaign = small(store, control="a", randomised=0.1)
+    with pytest.raises(InvalidArgumentError, match="another action than the control") as refused:
+        campaign.amend(reason="too dear", retire=["a"])
+    assert "none of those waves could be compared with it" in str(refused.value)
+    assert campaign.situation().sequence == 1
+    campaign.amend(reason="too dear", retire=["a"], force=True)
+    assert campaign.situation().active == (1, 2)
+    # Once it is gone there is nothing left to protect.
+    campaign.amend(reason="an idea", add=["d"], floor=0.05)
+
+
+def test_the_floor_that_keeps_the_control_is_dropped_by_force_alone(store):
+    campaign = small(store, control="a", floor=0.1)
+    with pytest.raises(InvalidArgumentError, match=r"gives units the control 'a'; received 0\.0"):
+        campaign.amend(reason="no more", floor=0.0)
+    campaign.amend(reason="no more", floor=0.0, force=True)
+
+
+KEPT = [
+    {"randomised": 0.1}, {"floor": 0.01}, {"policy": {"kind": "UniformRandom"}},
+    {"policy": {"kind": "EpsilonGreedy"}}, {"policy": {"kind": "FixedAction", "action": 0}},
+    {"grid": {"sizes": [300]}},
+]  # fmt: skip
+LOST = [
+    {}, {"policy": {"kind": "ThompsonSampling"}},
+    {"policy": {"kind": "EpsilonGreedy", "epsilon": 0}},
+    {"policy": {"kind": "FixedAction", "action": 1}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", KEPT)
+def test_a_control_that_units_are_sure_to_get_is_accepted(settings):
+    prepare({**SMALL, "control": "a", **settings})
+
+
+@pytest.mark.parametrize("settings", LOST)
+def test_a_control_that_nobody_may_get_is_refused(settings):
+    with pytest.raises(InvalidSpecError, match="control: after the first wave") as refused:
+        prepare({**SMALL, "control": "a", **settings})
+    assert "Declare randomised" in str(refused.value)
+
+
+def test_no_campaign_is_ended_by_sizes_of_no_wave(store):
+    campaign = small(store)
+    small_wave(campaign, 1)
+    for more in ({}, {"units": 1_000}):
+        with pytest.raises(InvalidArgumentError, match=r"one wave to come; received none\. To end"):
+            campaign.amend(reason="?", sizes=[], **more)
+    assert campaign.situation().condition == "open"
+
+
+def test_a_finished_campaign_is_not_aborted(store):
+    campaign = small(store, grid={"sizes": [300]})
+    small_wave(campaign, 1)
+    with pytest.raises(CampaignStateError, match="is finished: all of its waves"):
+        campaign.abort(reason="late")
+
+
+def test_a_format_is_amended_within_a_wave(store, tmp_path):
+    metrics = [{"column": "calls", "range": [0, 10_000]}]
+    campaign = small(store, metrics=metrics)
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    rows = "".join(f"{unit};12,50 EUR;1.250\n" for unit in ids)
+    path = tmp_path / "outcomes.csv"
+    path.write_text(f"id;{SMALL['reward']['column']};calls\n{rows}", encoding="utf-8")
+    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 .*--metric-format"):
+        campaign.record(path)
+    campaign.amend(reason="thousands have dots", metric_formats={"calls": "1.234,56"})
+    held = campaign.record(path)
+    assert held.quarantined == 300
+    assert held.advice == (
+        f"{SMALL['reward']['column']} can be read after seqbatch campaign amend {campaign.name} "
+        '--reward-format "1.234,56 EUR" --reason "..."; then record it again.',
+    )
+    event = campaign.amend(reason="as the shop writes", reward_format="1.234,56 EUR")
+    assert event.payload["reward_format"] == {"from": None, "to": "1.234,56 EUR"}
+    assert campaign.record(path).accepted == 300
+    assert {row.mean for row in campaign.status().actions} == {12.5}
+    campaign.close()
+    assert campaign.verify().sound
+    campaign.amend(reason="plain again", reward_format="1234.56", floor=0.05)
+    assert campaign.verify().sound
+
+
+@pytest.mark.parametrize(
+    ("cells", "advised"),
+    [
+        (["12,50", "-3,25", "$7.00"], True),
+        (["12,50", "$3.25", "$7.00"], False),
+        (["12,50", "3,25", "($7.00)"], True),
+    ],
+)
+def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cells, advised):
+    column = SMALL["reward"]["column"]
+    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    said = campaign.record(pa.table({"id": ids, column: cells * 100})).advice
+    # A few are slips, and the rest of the file could not be read by their format.
+    assert ['--reward-format "1.234,56" --reason' in each for each in said] == [True] * advised
+
+
+def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
+    column = SMALL["reward"]["column"]
+    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    cells = ["$1,250.00", "($25.50)", "12 EUR"] * 100
+    held = campaign.record(pa.table({"id": ids, column: cells}))
+    assert (held.accepted, held.quarantined) == (100, 200)
+    assert held.advice == (
+        f"A part of {column} can be read after seqbatch campaign amend {campaign.name} "
+        "--reward-format '($1,234.56)' --reason \"...\"; then record it again.",
+    )
+    campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")
+    assert campaign.record(pa.table({"id": ids, column: cells})).accepted == 100
+
+
+def test_a_format_that_cannot_be_amended(store):
+    campaign = small(store)
+    with pytest.raises(InvalidArgumentError, match="must tell thousands from decimals"):
+        campaign.amend(reason="?", reward_format="1.234")
+    with pytest.raises(InvalidArgumentError, match="left out: no metrics; received 'calls'"):
+        campaign.amend(reason="?", metric_formats={"calls": "1.234,56"})
+    campaign.amend(reason="!", reward_format="1.234,56")
+    with pytest.raises(InvalidArgumentError, match="another than now"):
+        campaign.amend(reason="?", reward_format="1.234,56")

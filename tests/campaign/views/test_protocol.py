@@ -1,0 +1,152 @@
+"""The protocol says what was declared, with numbers that are computed again here."""
+
+import json
+from itertools import accumulate
+
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.analysis import planned
+from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.storage import open_store
+from tests.campaign.instances import SPEC
+
+TRIAL = {
+    **SPEC,
+    "name": "trial",
+    "control": "none",
+    "stopping": {"rule": "obrien-fleming", "futility": True},
+    "strata": ["zip", "centre"],
+    "eligible": {"call": "age >= 18"},
+    "capacity": {"call": {"each_wave": 100, "at_least": 10}},
+    "metrics": [{"column": "complaints", "direction": "min", "guardrail": 0.02}],
+    "report": {"segments": ["zip"]},
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "campaigns.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def trial(store):
+    return Campaign.create(TRIAL, store=store, who="ann")
+
+
+def words(campaign, tmp_path):
+    return " ".join(campaign.protocol(tmp_path / "p.md").read_text().replace("\\", "").split())
+
+
+def test_everything_declared_is_said(trial, tmp_path):
+    said = words(trial, tmp_path)
+    for part in (
+        "3 waves of 300, 200, 100 units",
+        "Null hypothesis 1: the mean of visit would be the same if everybody got mail",
+        "everybody who may get both got call",
+        "call: age &gt;= 18",
+        "call: at most 100 in each wave; at least 10 in each wave",
+        "within each zip and each zip x centre",
+        "the randomised share r = 0.2, the floor f = 0.02",
+        "with the campaign's name and its seed, which is not said here",
+        "It is between -10 and 10: a row with another value is held, and not used.",
+        "complaints: a guardrail; its mean must be at most 0.02",
+        "Subgroups, declared here: zip",
+        "Nothing was changed since.",
+        trial.events()[0].hash,
+    ):
+        assert part in said, part
+
+
+def test_numbers_are_those_of_the_analysis(trial, tmp_path):
+    told = json.loads(trial.protocol(tmp_path / "p.json").read_text())
+    tables = {
+        part["table"]: part["rows"]
+        for section in told["sections"]
+        for part in section["parts"]
+        if "table" in part
+    }
+    now = trial.situation()
+    shares = planned(now).shares
+    bounds = boundaries(list(accumulate(shares)), rule="obrien-fleming", alpha=0.05 / 2 / 2)
+    rows = tables["Boundaries for the first action that is shown"]
+    assert [float(row[2]) for row in rows] == pytest.approx(bounds, rel=1e-3)
+    error = planned_error(
+        now.sizes, actions=3, randomised=0.2, floor=0.02, columns=now.encoder().dim, noise=1.0
+    )
+    found = tables["Lifts that are found, two-sided at 5%"]
+    assert float(found[0][1]) == pytest.approx(detectable_lift(error, power=0.8), rel=0.02)
+
+
+def test_changes_are_told_apart_from_what_was_declared(trial, tmp_path):
+    trial.amend(reason="fewer came", sizes=[300, 150, 100])
+    said = words(trial, tmp_path)
+    assert "3 waves of 300, 200, 100 units" in said
+    assert "sizes from 300, 200, 100 to 300, 150, 100. Reason: fewer came" in said
+
+
+def test_a_masked_protocol_names_no_action(store, tmp_path):
+    arms = ["placebo-x", "low dose", "high dose"]
+    spec = {**SPEC, "name": "blind", "actions": arms, "control": "placebo-x", "masked": True}
+    campaign = Campaign.create(spec, store=store, key=tmp_path / "k", who="ann")
+    said = words(campaign, tmp_path)
+    assert "its actions are called A, B, C" in said
+    assert campaign.situation().key in said
+    assert not [name for name in arms if name in said]
+
+
+def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
+    others = {
+        "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
+        "alone": {"randomised": 0.0, "floor": 0.0, "stopping": {"rule": "pocock"}},
+        "absent": {"reward": {"column": "visit", "absent": 0, "after": "14 days"}},
+        "sums": {"reward": {"sum": {"a": 1.0, "b": -0.5}}},
+        "planned": {"grid": {"plan": {"units": 2_000, "batches": 3, "noise": 2.0, "missing": 0.1}}},
+        "costly": {
+            "actions": ["none", "mail", {"name": "call", "cost": 1.0}],
+            "budget": {"total": 500},
+            "stopping": {"rule": "pocock"},
+        },
+    }
+    for name, changes in others.items():
+        campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
+        assert campaign.protocol(tmp_path / f"{name}.html").read_text()
+    assert "noise 2, 90% of outcomes returned" in (tmp_path / "planned.html").read_text()
+    few = "at least 20 events at break-even"
+    assert few in (tmp_path / "costly.html").read_text()
+    assert few not in (tmp_path / "alone.html").read_text()
+
+
+def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
+    """Dunnett needs all comparisons to be about the same units, and a single look."""
+    rule = {"stopping": {"rule": "obrien-fleming"}}
+    cases = {
+        "plain": ({}, "cover together, by Dunnett's method."),
+        "rules": ({"eligible": {"call": "age >= 18"}}, "by Bonferroni's method, since not all"),
+        "looks": (rule, "by Bonferroni's method, at all looks"),
+        "calendar": (
+            {"grid": {"calendar": True, "waves": 2, "units": 900}},
+            "by Bonferroni's method, since shares",
+        ),
+    }
+    for name, (changes, method) in cases.items():
+        campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
+        assert method in words(campaign, tmp_path), name
+        (tmp_path / "p.md").unlink()
+
+
+def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
+    said = words(trial, tmp_path)
+    assert "with rules for call, an error is larger by one over the square root" in said
+    assert "Limits on call are not reckoned with" in said
+    (tmp_path / "p.md").unlink()
+    plain = Campaign.create({**SPEC, "name": "plain"}, store=store, who="ann")
+    assert "reckoned with" not in words(plain, tmp_path)
+
+
+def test_a_masked_protocol_says_when_looks_are_taken(store, tmp_path):
+    spec = {**SPEC, "name": "blind", "masked": True, "stopping": {"rule": "pocock"}}
+    campaign = Campaign.create(spec, store=store, key=tmp_path / "k", who="ann")
+    assert "no look is taken, and nothing is spent, until" in words(campaign, tmp_path)

@@ -1,0 +1,304 @@
+"""Waves summed up by a database: the same evidence, and what can be proven of it."""
+
+import polars as pl
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import agreement, unpack_state
+from seqbatch.campaign.warehouse import decisions
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+)
+from seqbatch.storage import open_store
+from tests.campaign.warehouses import (
+    ELSEWHERE,
+    customers,
+    first_wave,
+    in_duckdb,
+    in_postgres,
+    visits,
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "campaigns.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+def state_of(campaign):
+    with campaign.store.read(campaign.name) as reader:
+        return unpack_state(reader.last_state().content, campaign.situation())
+
+
+def assigned(campaign, count, seed):
+    """Assign units by the campaign's own statement; return them, and outcomes of most."""
+    units = customers(count, seed=seed)
+    found = in_duckdb(campaign.sql(units="units"), units=units)
+    known = found.filter(pl.col("id").str.ends_with("7").not_())
+    return units, visits(known["id"], known["action"], seed=seed)
+
+
+def summed(campaign, folder, units, outcomes, *, run=in_duckdb, dialect="duckdb"):
+    """Return the result of the statement of sums, and the statement's file."""
+    text = campaign.sql(what="sums", dialect=dialect, units="units", outcomes="outcomes")
+    path = folder / f"sums-{campaign.situation().wave}-{dialect}.sql"
+    path.write_text(text, encoding="utf-8")
+    return run(text, units=units, outcomes=outcomes), path
+
+
+def wave(campaign, folder, count, seed):
+    sums, path = summed(campaign, folder, *assigned(campaign, count, seed))
+    return campaign.record_sums(sums, statement=path)
+
+
+def here(**changes):
+    return {**ELSEWHERE, "rows": "here", **changes}
+
+
+CASES = {
+    "SBPE": {},
+    "BPE": {"policy": {"kind": "BPE"}},
+    "SBUCB": {"policy": {"kind": "SBUCB"}},
+    "costs": {
+        "actions": ["none", {"name": "it's mail", "cost": 0.3}, {"name": "call", "cost": 1.7}],
+        "reward": {"sum": {"visit": 1.1, "bonus": -0.3}, "range": [-20, 20], "direction": "min",
+                   "absent": 0.25},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_evidence_is_that_of_a_campaign_with_its_rows(store, folder, case):
+    changes = CASES[case]
+    afar = Campaign.create({**ELSEWHERE, **changes}, store=store)
+    other = open_store(folder / "other.db")
+    near = Campaign.create(here(**changes), store=other)
+    for count, seed in ((600, 1), (400, 2)):
+        units, outcomes = assigned(afar, count, seed)
+        sums, path = summed(afar, folder, units, outcomes)
+        closed = afar.record_sums(sums, statement=path)
+        near.assign(units)
+        near.record(outcomes)
+        wanted = near.close()
+        assert agreement(state_of(afar), state_of(near)) == 0
+        assert (closed.assigned, closed.observed) == (wanted.assigned, wanted.observed)
+        assert closed.missingness.statistic == pytest.approx(wanted.missingness.statistic)
+        assert closed.allocation.statistic == pytest.approx(wanted.allocation.statistic)
+    left, right = afar.status(), near.status()
+    assert left.waves == right.waves
+    for one, two in zip(left.actions, right.actions, strict=True):
+        assert (one.units, one.randomised, one.outcomes) == (
+            two.units, two.randomised, two.outcomes,
+        )  # fmt: skip
+        assert one.mean == pytest.approx(two.mean)
+    other.close()
+
+
+@pytest.mark.slow
+def test_postgres_sums_up_to_the_same_numbers(store, folder, postgres):
+    campaign = Campaign.create(
+        {**ELSEWHERE, "grid": {"sizes": [20_000, 100]}, "reward": {
+            "column": "visit", "range": [-10, 10], "absent": 0.5, "direction": "min"}},
+        store=store,
+    )  # fmt: skip
+    units, outcomes = assigned(campaign, 20_000, 4)
+    one, _ = summed(campaign, folder, units, outcomes)
+
+    def run(text, **tables):
+        return in_postgres(postgres.get_uri(), text, **tables)
+
+    two, _ = summed(campaign, folder, units, outcomes, run=run, dialect="postgres")
+    keys = ["action", "part", "seen"]
+    one, two = (frame.drop("statement").sort(keys).cast(pl.String) for frame in (one, two))
+    assert one.rows() == two.select(one.columns).rows()
+
+
+def test_sums_by_cells_are_those_of_all_rows(store, folder, monkeypatch):
+    crossed = [["vip", "zip"], ["age", "zip"], ["age", "spend"]]
+    features = {**ELSEWHERE["features"], "interactions": crossed}
+    campaign = Campaign.create({**ELSEWHERE, "features": features}, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    one, path = summed(campaign, folder, units, outcomes)
+    assert "cells AS (" in path.read_text()
+    # Four of zip and two more, three of vip, seven weekdays and one for none.
+    monkeypatch.setattr(decisions, "MOST_CELLS", 143)
+    two, path = summed(campaign, folder, units, outcomes)
+    assert "cells AS (" not in path.read_text()
+    assert one.schema == two.schema
+    assert one.drop("statement").equals(two.drop("statement"), null_equal=True)
+    monkeypatch.setattr(decisions, "MOST_CELLS", 144)
+    assert "cells AS (" in campaign.sql(what="sums", units="units", outcomes="outcomes")
+
+
+def test_a_unit_that_comes_twice_with_different_columns_is_found(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    other = units.head(1).with_columns(vip=pl.col("vip").fill_null(False).not_(), zip=pl.lit("x"))
+    sums, path = summed(campaign, folder, pl.concat([units, other]), outcomes)
+    with pytest.raises(InvalidFileError, match="a unit is in the table more than once"):
+        campaign.record_sums(sums, statement=path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_sums_come_back_through_files_that_a_database_writes(store, folder, ending):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    file = folder / f"sums.{ending}"
+
+    def copied(text, **tables):
+        in_duckdb(text, into=file, **tables)
+
+    _, path = summed(campaign, folder, units, outcomes, run=copied)
+    closed = campaign.record_sums(str(file), statement=path)
+    assert sum(closed.assigned.values()) == 600
+    assert campaign.verify().sound
+
+
+def test_verify_says_what_it_can_and_cannot_prove(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    wave(campaign, folder, 600, 1)
+    wave(campaign, folder, 400, 2)
+    found = campaign.verify()
+    assert found.sound
+    assert ["wave 1" in found.notes[0], "wave 2" in found.notes[1]] == [True, True]
+    assert "running the statement again" in found.notes[0]
+    event = campaign.events()[-1]
+    assert event.payload["elsewhere"]["statement"].startswith("-- {")
+    assert campaign.status().waves[0].assigned == 600
+
+
+def test_what_was_summed_up_is_not_deleted_afterwards(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    wave(campaign, folder, 600, 1)
+    with pytest.raises(CampaignStateError, match="what was seen is not deleted"):
+        campaign.delete(reason="x", force=True)
+    page = campaign.protocol(folder / "protocol.md").read_text()
+    assert "keyed hash (md5)" in page
+    assert "no row is kept here" in page
+
+
+def test_a_changed_sum_is_found(store, folder, monkeypatch):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    wave(campaign, folder, 600, 1)
+    from seqbatch.campaign.views import verify_checks
+
+    def changed(now, state, rows):
+        rows = [{**row, "z0_0": str(int(row["z0_0"]) + 1)} for row in rows]
+        return learned(now, state, rows)
+
+    learned = verify_checks.learned_elsewhere
+    monkeypatch.setattr(verify_checks, "learned_elsewhere", changed)
+    assert "other numbers" in str(campaign.verify().findings[0])
+
+
+def made_in_another_store(folder):
+    """Return the statement of a campaign of the same name that somebody else runs."""
+    other = open_store(folder / "other.db")
+    campaign = Campaign.create({**ELSEWHERE, "seed": 6}, store=other)
+    text = campaign.sql(what="sums", units="units", outcomes="outcomes")
+    other.close()
+    return text
+
+
+def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    sums, path = summed(campaign, folder, *assigned(campaign, 600, 1))
+    other = folder / "other.sql"
+    for text, reason in (
+        ("SELECT 1", "no statement"),
+        (path.read_text().replace("LEFT JOIN", "JOIN"), "was changed"),
+        (path.read_text().replace('"event": 1', '"event": 9'), "after event 9, not for wave 1 of"),
+        (made_in_another_store(folder), "for another campaign called 'afar': the hash of its"),
+    ):
+        other.write_text(text)
+        with pytest.raises(InvalidArgumentError, match=reason):
+            campaign.record_sums(sums, statement=other)
+    assert campaign.situation().wave == 1
+
+
+def test_a_result_that_cannot_be_is_refused(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    sums, path = summed(campaign, folder, units, outcomes)
+    twice, _ = summed(campaign, folder, pl.concat([units, units[:3]]), outcomes)
+    apart = outcomes[:1].with_columns(visit=pl.lit(3.25))
+    conflicting, _ = summed(campaign, folder, units, pl.concat([outcomes, apart]))
+    beyond, _ = summed(campaign, folder, units, outcomes.with_columns(visit=pl.lit(11.0)))
+    unfit = units.with_columns(spend=pl.lit(None, dtype=pl.Float64))
+    refused, _ = summed(campaign, folder, unfit, outcomes)
+    for frame, reason in (
+        (sums.drop("z1_1"), "z1_1"),
+        (sums.with_columns(z1_1=pl.lit("1.5")), "whole number"),
+        (sums.with_columns(statement=pl.lit("0")), "fingerprint"),
+        (pl.concat([sums, sums[:1]]), "two rows"),
+        (sums.clear(), "no rows"),
+        (twice, "more than once"),
+        (conflicting, "outcomes that differ"),
+        (beyond, "beyond the declared range"),
+        (refused, "have no action"),
+    ):
+        with pytest.raises(InvalidFileError, match=reason):
+            campaign.record_sums(frame, statement=path)
+    assert campaign.situation().wave == 1
+
+
+def test_waves_that_are_not_complete_are_closed_by_force_alone(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    sums, path = summed(campaign, folder, units[:500], outcomes)
+    with pytest.raises(CampaignStateError, match="the sums are of 500"):
+        campaign.record_sums(sums, statement=path)
+    few, _ = summed(campaign, folder, units, outcomes[:100])
+    with pytest.raises(CampaignStateError, match=r"of its 600 units \(16.7%\)"):
+        campaign.record_sums(few, statement=path)
+    with pytest.raises(InvalidArgumentError, match="reason"):
+        campaign.record_sums(sums, statement=path, force=True)
+    closed = campaign.record_sums(sums, statement=path, force=True, reason="a late list")
+    assert sum(closed.assigned.values()) == 500
+
+
+def test_what_needs_rows_is_refused(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 600, 1)
+    for call in (
+        lambda: campaign.assign(units),
+        lambda: campaign.record(outcomes),
+        lambda: campaign.close(),
+        lambda: campaign.amend(reason="x", floor=0.01),
+        lambda: campaign.findings(),
+        lambda: campaign.report(folder / "report.html"),
+        lambda: campaign.export(folder / "units.csv"),
+    ):
+        with pytest.raises(CampaignStateError, match="keeps its rows elsewhere"):
+            call()
+    with pytest.raises(CampaignStateError, match="keeps its rows here"):
+        first_wave(store).record_sums(units, statement=__file__)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"draws": "blake2"}, 'draws = "md5" is needed'),
+        ({"sums": "floating"}, 'sums = "exact" is needed'),
+        ({"features": {"numeric": {"age": "learn"}}}, r"nothing can be learned of columns \(age\)"),
+        (
+            {"features": {"date": {"since": "iso"}}},
+            r"scaling of days is learned \(since\); declare",
+        ),
+        ({"stopping": {"rule": "pocock"}}, "no rule of stopping"),
+        ({"policy": {"kind": "ThompsonSampling"}}, "the policy is ThompsonSampling"),
+    ],
+)
+def test_a_spec_that_needs_rows_is_refused(store, changes, reason):
+    with pytest.raises(InvalidSpecError, match=reason):
+        Campaign.create({**ELSEWHERE, **changes}, store=store)
