@@ -93,19 +93,66 @@ __all__ = [
     "whole_sums",
 ]
 
-FILES = ("allocation", "regression", "replay", "scoring", "texts", "trials")
+#: Which file has which kernels.
+HOMES = {
+    "allocation": (
+        "movable",
+        "move",
+        "near_ties",
+        "round_table",
+        "tilt",
+        "tilted",
+        "whole_parts",
+        "whole_sums",
+    ),
+    "regression": (
+        "accumulate",
+        "descend",
+        "factorise",
+        "ridge_cells",
+        "ridge_means_cells",
+        "solve",
+    ),
+    "replay": (
+        "REFRESH",
+        "pass_stage",
+        "replay_online_ucb",
+        "replay_stages",
+        "replay_ucb",
+    ),
+    "scoring": (
+        "best_shares",
+        "choose_among",
+        "choose_by_shares",
+        "mark_highest",
+        "means",
+        "means_and_widths",
+        "signed_counts",
+    ),
+    "texts": (
+        "copy_cells",
+        "split_cells",
+    ),
+    "trials": (
+        "NEVER",
+        "assign_within",
+        "choose_points",
+        "choose_restricted_points",
+        "complete_roots",
+        "solve_positive",
+    ),
+}
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
 
     def __getattr__(name: str) -> Any:
-        """Import the files of the kernels, which import numba, and keep what they define here."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        for file in FILES:
-            defined = vars(import_module(f"{__name__}.{file}"))
-            globals().update({kernel: defined[kernel] for kernel in __all__ if kernel in defined})
-        return globals()[name]
+        """Import the file of a kernel, which imports numba, when it is first asked for."""
+        for file, kernels in HOMES.items():
+            if name in kernels:
+                globals()[name] = getattr(import_module(f"{__name__}.{file}"), name)
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
