@@ -19,8 +19,8 @@ from seqbatch.campaign.steps.create import prepare
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.inference import Rows, WaveSummary, pool
-from seqbatch.inference.model import Evidence, Model, ReturnedByAction, score
-from seqbatch.inference.rows import Columns, Moments, Tally
+from seqbatch.inference.model import Evidence, OutcomeModel, ReturnedByAction, score
+from seqbatch.inference.rows import Moments, ScoreColumns, ScoreSums
 
 ALPHA = 0.05
 RULES = ("pocock", "obrien-fleming")
@@ -105,7 +105,7 @@ class Setting:
         uniform = np.full(actions, 1 / actions)
         if not seen or self.randomised == 1:
             return uniform
-        best = Model.fitted(seen[-1].evidence).coefficients[:, 0].argmax()
+        best = OutcomeModel.fitted(seen[-1].evidence).coefficients[:, 0].argmax()
         mixed: Floats = self.randomised * uniform
         mixed[best] += 1 - self.randomised
         return mixed
@@ -134,12 +134,14 @@ class Waves:
         evidence, often = self._evidence(), counts.ravel()
         returned = ReturnedByAction.fitted(evidence)
         rows = self._kinds(probabilities)
-        scores = score(rows, Model.fitted(evidence), returned)
-        columns = Columns.of(rows, scores.values, self.contrasts)
+        scores = score(rows, OutcomeModel.fitted(evidence), returned)
+        columns = ScoreColumns.of(rows, scores.values, self.contrasts)
         before = self.summaries[-1].squared_residuals if self.summaries else 0.0
         made = WaveSummary(
             contrasts=self.contrasts,
-            overall=Tally(int(often.sum()), moments(columns.scores, often), often @ columns.costs),
+            overall=ScoreSums(
+                int(often.sum()), moments(columns.scores, often), often @ columns.costs
+            ),
             segments={},
             evidence=evidence,
             squared_residuals=before + float(often @ scores.residuals**2),

@@ -1,5 +1,6 @@
 """The house: what an import brings, one way to install, files that say no more than they should."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import seqbatch
+from tests import files_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,3 +69,24 @@ def test_rooms_come_in_when_they_are_asked_for():
 def test_a_name_that_is_not_there_is_missed():
     with pytest.raises(AttributeError, match="has no attribute 'planing'"):
         seqbatch.planing  # noqa: B018
+
+
+def test_where_things_go_is_current():
+    assert files_page.PAGE.read_text(encoding="utf-8") == files_page.page(), (
+        "docs/files.md is out of date: run `python -m tests.files_page`"
+    )
+
+
+def test_every_file_says_what_it_is():
+    silent = [str(path) for paths in files_page.rooms().values() for path in paths
+              if not files_page.first_line(path)]  # fmt: skip
+    assert silent == []
+
+
+def test_no_two_classes_have_one_name():
+    homes = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.name)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

@@ -9,7 +9,7 @@ from scipy import stats
 
 from seqbatch import Learner, grids, theory
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.policies import SBPE, ThompsonSampling
 
@@ -219,6 +219,6 @@ def test_the_bound_for_a_prior_is_the_proofs_and_holds():
     bound = theory.prior_lower_bound_on(ends, dim=d, actions=K, spread=nu)
     assert bound == pytest.approx(best)
     theta = nu / d * np.random.default_rng(1).standard_normal((2_000, d))
-    trials = SharedEnsemble(theta, K, np.ones(2_000), Draws(np.random.SeedSequence(1)))
+    trials = SharedEnsemble(theta, K, np.ones(2_000), KeptDraws(np.random.SeedSequence(1)))
     sizes = np.diff((0, *ends))
     assert 0 < bound < float(trials.rates(sizes.tolist()).regret.mean(axis=0) @ sizes)

@@ -19,7 +19,7 @@ from seqbatch.inference import (
     pool_by_size,
     summarise,
 )
-from seqbatch.inference.model import Model, ReturnedByAction, ReturnedByFeatures, score
+from seqbatch.inference.model import OutcomeModel, ReturnedByAction, ReturnedByFeatures, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import campaign, literal
 from tests.oracles import inference as oracle
@@ -58,7 +58,7 @@ def test_probabilities_correlate_with_outcomes(waves):
 
 def test_scores(waves):
     evidence = gathered(waves[1], gathered(waves[0]))
-    made = score(waves[1], Model.fitted(evidence), ReturnedByAction.fitted(evidence))
+    made = score(waves[1], OutcomeModel.fitted(evidence), ReturnedByAction.fitted(evidence))
     first, second = literal(waves[:2])
     expected = oracle.scores(first + second, second)
     np.testing.assert_allclose(made.values, expected, rtol=1e-10)

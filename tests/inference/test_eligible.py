@@ -54,13 +54,13 @@ def test_a_mask_that_allows_everything_changes_nothing():
 
 def test_a_lift_is_the_mean_of_the_scores_of_those_who_could_get_both():
     """Row by row: the scores that the model of all units gives, averaged over the eligible."""
-    from seqbatch.inference.model import Model, ReturnedByAction, score
+    from seqbatch.inference.model import OutcomeModel, ReturnedByAction, score
     from seqbatch.inference.summary import gathered
 
     [wave, _] = restricted(1)
     made = summarise([wave], partitions=[Eligible((0, 2))])
     evidence = gathered(wave)
-    found = score(wave, Model.fitted(evidence), ReturnedByAction.fitted(evidence)).values
+    found = score(wave, OutcomeModel.fitted(evidence), ReturnedByAction.fitted(evidence)).values
     scores = [found[i, 2] - found[i, 0] for i in range(wave.count) if wave.eligible[i, 2]]
     assert estimate_wave(made[0], Lift(2), BOTH).estimate == pytest.approx(np.mean(scores))
     assert estimate_wave(made[0], Lift(2), BOTH).units == len(scores)

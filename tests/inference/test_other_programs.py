@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
-from seqbatch.inference.model import Model, ReturnedByAction, score
+from seqbatch.inference.model import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target
@@ -24,7 +24,7 @@ def log():
 def left_out_predictions(log):
     """Return the model's predictions, without the unit itself for the action that it got."""
     evidence = gathered(log)
-    model = Model.fitted(evidence)
+    model = OutcomeModel.fitted(evidence)
     predicted = model.predictions(log)
     residuals = score(log, model, ReturnedByAction.fitted(evidence)).residuals
     predicted[np.arange(log.count), log.actions] = log.outcomes - residuals

@@ -12,7 +12,7 @@ from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
 from seqbatch.lab.charts import DASHES, _lighter, looks
 from seqbatch.lab.comparison import chart as compared
-from seqbatch.lab.experiment import Estimate, all_of, claims_page, ratio
+from seqbatch.lab.experiment import MeanEstimate, all_of, claims_page, ratio
 from seqbatch.pictures import OTHER, POLICIES
 from seqbatch.simulation import summarise
 from tests.charts import marked, spec
@@ -242,13 +242,13 @@ def test_the_kink_is_explained(charts):
     ],
 )
 def test_a_claim_is_decided_where_its_interval_leaves_no_doubt(interval, low, high, verdict):
-    assert Estimate(*interval, 50).within(low, high) is verdict
+    assert MeanEstimate(*interval, 50).within(low, high) is verdict
 
 
 def test_more_comparisons_and_fewer_trials_decide_less():
-    assert Estimate(1.0, 0.1, 50).within(0.75) is True
-    assert Estimate(1.0, 0.1, 50).within(0.75, of=20) is None
-    assert Estimate(1.0, 0.1, 3).within(0.75) is None
+    assert MeanEstimate(1.0, 0.1, 50).within(0.75) is True
+    assert MeanEstimate(1.0, 0.1, 50).within(0.75, of=20) is None
+    assert MeanEstimate(1.0, 0.1, 3).within(0.75) is None
     assert all_of([True, None, False]) is False
 
 

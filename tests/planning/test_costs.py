@@ -11,7 +11,7 @@ from seqbatch import theory
 from seqbatch.planning import plan
 from seqbatch.planning.costs import row, sensitivity
 from seqbatch.planning.grids import best_grids
-from seqbatch.planning.request import EffectLaw, Limits, Request
+from seqbatch.planning.request import BatchLimits, EffectLaw, Request
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.runs import Rates
 
@@ -72,7 +72,7 @@ def test_differences_between_scenarios_are_no_chance():
 
 def test_a_row_by_hand():
     judging = Told([[1.0, 0.5], [3.0, 0.1]], best=[[0.25, 0.5], [0.25, 0.9]])
-    limits = Limits(units=50, seen=100)
+    limits = BatchLimits(units=50, seen=100)
     request = SimpleNamespace(
         judged=judging.rates, limits=limits, batch_cost=7.0, possible=80.0, model=None
     )
@@ -94,7 +94,7 @@ def test_the_grid_is_the_best_where_it_is_judged():
             cost = np.array([[abs(sizes[0] - likes), 0.0]] * 2) / sizes[0]
             return told(cost, self.best)
 
-    limits, model = Limits(units=10_000), SimpleNamespace(dim=10)
+    limits, model = BatchLimits(units=10_000), SimpleNamespace(dim=10)
     request = SimpleNamespace(
         limits=limits, model=model, numbers=[2], kind="paper",
         tuning=Likes([[2_154.0, 0.0]]), judged=Likes([[1_000.0, 0.0]]).rates,
@@ -122,7 +122,7 @@ class Gaining:
 
 def test_a_wrong_guess_of_the_effect_costs_what_that_effect_costs():
     request = Request(
-        model=Gaining(((0.3, 1.0),)), limits=Limits(units=10_000), numbers=[2], batches=2,
+        model=Gaining(((0.3, 1.0),)), limits=BatchLimits(units=10_000), numbers=[2], batches=2,
         kind="tuned", batch_cost=None, within=0.05, seed=0, sample=None,
         law=EffectLaw(guesses=(0.3,)),
     )  # fmt: skip

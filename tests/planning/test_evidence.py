@@ -11,7 +11,7 @@ from seqbatch.core import Statistics
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import centred, common_spread, learned, log_evidence, model_given
 from seqbatch.planning.request import EffectLaw
-from seqbatch.planning.trials.runs import Past
+from seqbatch.planning.trials.runs import KnownPast
 from tests.oracles import evidence as oracle
 
 
@@ -49,7 +49,7 @@ def test_parameters_are_drawn_around_a_common_part():
     rows, actions, rewards, known = outcomes(40, models=2, level=3.0)
     model = Model(
         layout="block", actions=2, dim=3, scenarios=((0.6, 1.0),),
-        past=Past(known.gram, known.moment, common=7.0),
+        past=KnownPast(known.gram, known.moment, common=7.0),
     )  # fmt: skip
     drawn = model.ensemble(40_000, seed=1).theta.reshape(-1, 6)
     mean, covariance = oracle.posterior(

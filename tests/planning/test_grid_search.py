@@ -6,7 +6,7 @@ import pytest
 
 from seqbatch import grids
 from seqbatch.planning.grids import family, tune
-from seqbatch.planning.request import Limits
+from seqbatch.planning.request import BatchLimits
 
 
 @pytest.mark.parametrize("batches", [2, 3, 5])
@@ -33,18 +33,18 @@ def parabola(first, second=None):
 
 
 def test_two_ends_are_found():
-    sizes, _ = tune(parabola(3_000), Limits(units=100_000), 2, least=10)
+    sizes, _ = tune(parabola(3_000), BatchLimits(units=100_000), 2, least=10)
     assert sizes[0] == pytest.approx(3_000, rel=0.15)
-    sizes, near = tune(parabola(800, 9_000), Limits(units=100_000), 3, least=10)
+    sizes, near = tune(parabola(800, 9_000), BatchLimits(units=100_000), 3, least=10)
     assert sizes[0] == pytest.approx(800, rel=0.2)
     assert sizes[0] + sizes[1] == pytest.approx(9_000, rel=0.3)
-    again, _ = tune(parabola(800, 9_000), Limits(units=100_000), 3, least=10, start=near)
+    again, _ = tune(parabola(800, 9_000), BatchLimits(units=100_000), 3, least=10, start=near)
     assert parabola(800, 9_000)(again) < 1.05
-    assert tune(parabola(800, 9_000), Limits(units=100_000), 3, least=10)[0] == sizes
+    assert tune(parabola(800, 9_000), BatchLimits(units=100_000), 3, least=10)[0] == sizes
 
 
 def test_waves_are_moved_until_no_neighbour_is_better():
     waves = (100, 200, 400, 800, 1_600, 3_200)
-    limits = Limits(units=sum(waves), waves=waves)
+    limits = BatchLimits(units=sum(waves), waves=waves)
     sizes, _ = tune(parabola(700, 3_100), limits, 3, least=10)
     assert sizes == (700, 2_400, 3_200)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqbatch.errors import InvalidGridError
-from seqbatch.planning.request import Limits, feasible
+from seqbatch.planning.request import BatchLimits, feasible
 
 
 @given(
@@ -17,7 +17,7 @@ from seqbatch.planning.request import Limits, feasible
     where=st.lists(st.floats(-1e4, 2e4), min_size=6, max_size=6),
 )
 def test_fitted_sizes_keep_to_every_limit(units, batches, smallest, largest, first, where):
-    limits = Limits(units=units, smallest=smallest, largest=largest, first=first)
+    limits = BatchLimits(units=units, smallest=smallest, largest=largest, first=first)
     if not limits.allows(batches):
         return
     sizes = limits.fit(where[:batches])
@@ -36,7 +36,7 @@ def test_fitted_sizes_keep_to_every_limit(units, batches, smallest, largest, fir
     where=st.lists(st.floats(0, 4_000), min_size=9, max_size=9),
 )
 def test_batches_end_where_waves_end(waves, batches, where):
-    limits = Limits(units=sum(waves), waves=tuple(waves))
+    limits = BatchLimits(units=sum(waves), waves=tuple(waves))
     assert limits.allows(batches) == (batches <= len(waves))
     if not limits.allows(batches):
         return
@@ -52,8 +52,8 @@ def test_batches_end_where_waves_end(waves, batches, where):
 
 def test_what_cannot_be_is_said():
     with pytest.raises(InvalidGridError, match=r"with min_batch = 40; received 3\."):
-        feasible(Limits(units=100, smallest=40), [3])
+        feasible(BatchLimits(units=100, smallest=40), [3])
     with pytest.raises(InvalidGridError, match=r"with max_batch = 10; received 1 to 4\."):
-        feasible(Limits(units=100, largest=10), range(1, 5))
-    assert feasible(Limits(units=100, largest=40), range(1, 6)) == [3, 4, 5]
-    assert feasible(Limits(units=100, first=30), range(1, 4)) == [2, 3]
+        feasible(BatchLimits(units=100, largest=10), range(1, 5))
+    assert feasible(BatchLimits(units=100, largest=40), range(1, 6)) == [3, 4, 5]
+    assert feasible(BatchLimits(units=100, first=30), range(1, 4)) == [2, 3]

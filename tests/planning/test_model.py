@@ -9,8 +9,8 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import whitened
 from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.draws import Draws
-from seqbatch.planning.trials.runs import Past
+from seqbatch.planning.trials.draws import KeptDraws
+from seqbatch.planning.trials.runs import KnownPast
 
 NOISE = 2.0
 
@@ -38,7 +38,7 @@ def test_parameters_are_drawn_from_the_posterior():
     known = Statistics.zero(cells=2, dim=3).add(rows, rewards, actions)
     model = Model(
         layout="block", actions=2, dim=3, scenarios=((0.6, NOISE),),
-        past=Past(known.gram, known.moment),
+        past=KnownPast(known.gram, known.moment),
     )  # fmt: skip
     drawn = model.ensemble(40_000, seed=1).theta
     spread = model.spread(0.6)
@@ -71,7 +71,9 @@ def test_the_first_batch_chooses_by_the_fit_to_what_is_known():
     theta = np.broadcast_to([[0.0, 0.3, 0.0], [0.0, 0.0, 0.3]], (20, 2, 3))
     gram = np.array([np.diag([50.0, 900.0, 30.0]) + 10, np.diag([50.0, 30.0, 40.0])])
     moment = np.einsum("aij,aj->ai", gram, theta[0])
-    trials = BlockEnsemble(theta, np.ones(20), Draws(SeedSequence(1)), past=Past(gram, moment))
+    trials = BlockEnsemble(
+        theta, np.ones(20), KeptDraws(SeedSequence(1)), past=KnownPast(gram, moment)
+    )
     assert trials.rates([100]).regret.max() < 1e-6
 
 

@@ -16,7 +16,7 @@ from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.policies import preferred
-from seqbatch.planning.request import EffectLaw, Limits, Request, numbers_of
+from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_of
 from seqbatch.planning.result_picture import page
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import SBPE, SBUCB
@@ -303,12 +303,12 @@ def test_a_billion_units_are_no_harder():
 
 
 def test_long_tables_have_every_doubling():
-    waves = Limits(units=6_000, waves=(100,) * 60)
+    waves = BatchLimits(units=6_000, waves=(100,) * 60)
     assert numbers_of(waves, None, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 60]
     assert numbers_of(waves, 20, None) == [1, 2, 3, 4, 5, 6, 7, 8, 16, 20, 32, 60]
-    large = Limits(units=60_000, largest=5_000)
+    large = BatchLimits(units=60_000, largest=5_000)
     assert numbers_of(large, None, None) == [12]
-    assert numbers_of(Limits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
+    assert numbers_of(BatchLimits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
 
 
 @pytest.mark.slow
@@ -504,7 +504,8 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     request = Request(
-        model=campaign.model, limits=Limits(units=20_000), numbers=[2], batches=2, kind="tuned",
+        model=campaign.model, limits=BatchLimits(units=20_000),
+        numbers=[2], batches=2, kind="tuned",
         batch_cost=None, within=0.05, seed=0, sample=None, law=EffectLaw(guesses=(0.3,)),
     )  # fmt: skip
     assert not np.isin(request.tuning.theta, request.judging.theta).any()

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from seqbatch.planning.model import Model
 from seqbatch.planning.trials.draws import (
-    Draws,
+    KeptDraws,
     binomials,
     block_start,
     shared_start,
@@ -45,7 +45,7 @@ def check_mean(values, expected):
 @pytest.mark.parametrize(("actions", "returned", "size"), [(2, 1.0, 40), (3, 0.7, 70)])
 def test_failures_are_common_in_the_trials_and_rare_by_their_weight(actions, returned, size):
     start = block_start(
-        Draws(SeedSequence(1)), TRIALS,
+        KeptDraws(SeedSequence(1)), TRIALS,
         size=size, later=10**6, shares=np.full(actions, returned / actions), dim=4,
     )  # fmt: skip
     assert start.weight.max() <= 4 / 3 + 1e-12
@@ -62,7 +62,7 @@ def test_failures_are_common_in_the_trials_and_rare_by_their_weight(actions, ret
 
 def test_large_first_batches_are_left_to_chance():
     start = block_start(
-        Draws(SeedSequence(1)), 100, size=500, later=10**6, shares=np.full(2, 0.5), dim=4
+        KeptDraws(SeedSequence(1)), 100, size=500, later=10**6, shares=np.full(2, 0.5), dim=4
     )
     assert (start.weight == 1).all()
     assert (start.count.sum(axis=1) == 500).all()
@@ -70,7 +70,7 @@ def test_large_first_batches_are_left_to_chance():
 
 
 def test_nearly_singular_grams_count_as_often_as_they_happen():
-    draws = Draws(SeedSequence(1))
+    draws = KeptDraws(SeedSequence(1))
     diagonal = np.random.default_rng(2).standard_normal(TRIALS)
     squares, weight = shared_start(draws, diagonal, np.full(TRIALS, 3.0))
     for small in (1e-4, 1e-2, 1.0, 5.0):
@@ -81,11 +81,11 @@ def test_nearly_singular_grams_count_as_often_as_they_happen():
 def test_square_grams_that_are_nearly_singular_count_as_often_as_they_happen():
     normals = np.random.default_rng(2).standard_normal((TRIALS, 2))
     freedom = np.tile([1.0, 3.0], (TRIALS, 1))
-    squares, weight = square_start(Draws(SeedSequence(1)), normals, freedom)
+    squares, weight = square_start(KeptDraws(SeedSequence(1)), normals, freedom)
     for small in (1e-6, 1e-2, 1.0):
         check_mean(weight * (squares[:, 0] < small), stats.chi2.cdf(small, 1))
     check_mean(weight * squares[:, 1], 3.0)
-    _, alike = square_start(Draws(SeedSequence(1)), normals, freedom + 1)
+    _, alike = square_start(KeptDraws(SeedSequence(1)), normals, freedom + 1)
     np.testing.assert_allclose(alike, 1.0)
 
 
@@ -129,7 +129,7 @@ def test_unequal_shares_are_drawn_as_they_are():
     shares = np.array([0.7, 0.2, 0.1])
     for size, later in ((60, 10**6), (400, 10)):
         start = block_start(
-            Draws(SeedSequence(1)), 50_000, size=size, later=later, shares=shares, dim=4
+            KeptDraws(SeedSequence(1)), 50_000, size=size, later=later, shares=shares, dim=4
         )
         weight = start.weight[:, None]
         assert (start.count.sum(axis=1) == size).all()

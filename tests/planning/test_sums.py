@@ -7,7 +7,7 @@ import pytest
 from numpy.random import SeedSequence
 
 from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.runs import Batch
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
@@ -27,7 +27,7 @@ def assert_alike(grams, drawn):
 def test_chosen_vectors_of_the_shared_model():
     """Of 12 units, each with 4 vectors of which the one furthest along a direction is taken."""
     direction = np.array([0.6, 0.0, 0.8])
-    trials = SharedEnsemble(np.ones((TRIALS, 3)), 4, np.ones(TRIALS), Draws(SeedSequence(1)))
+    trials = SharedEnsemble(np.ones((TRIALS, 3)), 4, np.ones(TRIALS), KeptDraws(SeedSequence(1)))
     factors = trials._factors(1, 12, np.broadcast_to(direction, (TRIALS, 3)))
     x = np.random.default_rng(2).standard_normal((TRIALS, 12, 4, 3))
     best = (x @ direction).argmax(axis=2)
@@ -39,7 +39,7 @@ def test_rows_of_the_block_model_by_action():
     """Of 12 units, each given to the action of higher score."""
     estimate = np.array([[0.1, 0.4, 0.0, 0.0, 0.2], [0.0, -0.2, 0.3, 0.0, 0.0]])
     every = np.broadcast_to(estimate, (TRIALS, 2, 5))
-    trials = BlockEnsemble(every, np.ones(TRIALS), Draws(SeedSequence(1)), points=12)
+    trials = BlockEnsemble(every, np.ones(TRIALS), KeptDraws(SeedSequence(1)), points=12)
     batch = Batch(number=1, size=12, blind=0.0, own=12, later=0)
     factors = trials._chosen_factors(batch, trials._choose(1, every, 12))
     z = np.random.default_rng(2).standard_normal((TRIALS, 12, 4))

@@ -12,8 +12,8 @@ from seqbatch import grids
 from seqbatch.core import kernels
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.draws import Draws, chi_squares, wishart_factors
-from seqbatch.planning.trials.runs import Past, least_squares, solve
+from seqbatch.planning.trials.draws import KeptDraws, chi_squares, wishart_factors
+from seqbatch.planning.trials.runs import KnownPast, least_squares, solve
 from seqbatch.planning.trials.shared import SharedEnsemble, agreements
 from seqbatch.planning.trials.thinned import ThinnedTrial
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
@@ -51,7 +51,7 @@ def test_wishart_factors_have_the_laws_moments_and_rank(vectors):
 
 
 def test_draws_are_kept_and_do_not_depend_on_the_order():
-    one, other = Draws(SeedSequence(5)), Draws(SeedSequence(5))
+    one, other = KeptDraws(SeedSequence(5)), KeptDraws(SeedSequence(5))
     first = one.normals(1, 0, (3, 2))
     other.normals(2, 0, (4,))
     assert one.normals(1, 0, (3, 2)) is first
@@ -99,7 +99,7 @@ def test_shared_trials_lose_what_the_policy_loses(dim, actions, sizes, noise, sp
     lost, theta = directly(world, sizes, trials=160)
     # Every true parameter several times over, so that the ensemble's own noise is small.
     many = np.repeat(theta[:, 0], 8, axis=0)
-    trials = SharedEnsemble(many, actions, np.full(len(many), noise), Draws(SeedSequence(1)))
+    trials = SharedEnsemble(many, actions, np.full(len(many), noise), KeptDraws(SeedSequence(1)))
     predicted = weighted(trials, sizes).reshape(160, 8, -1).mean(axis=1)
     check_alike(predicted, lost)
 
@@ -122,7 +122,7 @@ def test_block_trials_lose_what_the_policy_loses(actions, features, sizes, noise
     number = 160 if features else 600
     lost, theta = directly(world, sizes, trials=number)
     many = np.repeat(theta, 8, axis=0)
-    trials = BlockEnsemble(many, np.full(len(many), noise), Draws(SeedSequence(1)))
+    trials = BlockEnsemble(many, np.full(len(many), noise), KeptDraws(SeedSequence(1)))
     predicted = weighted(trials, sizes).reshape(number, 8, -1).mean(axis=1)
     check_alike(predicted, lost)
     starts = [0, *np.cumsum(sizes[:-1]).tolist()]
@@ -145,7 +145,7 @@ def test_the_share_of_best_actions():
     block = World(dim=4, actions=3, spread=0.3, layout="block")
     for kind in (world, block):
         theta = np.array([kind.instance(SeedSequence(seed)).theta for seed in range(400)])
-        noise, draws = np.ones(400), Draws(SeedSequence(2))
+        noise, draws = np.ones(400), KeptDraws(SeedSequence(2))
         trials = (
             SharedEnsemble(theta[:, 0], 3, noise, draws)
             if kind is world
@@ -178,13 +178,13 @@ def test_the_share_of_best_actions():
 
 def test_what_is_known_already_is_used():
     theta = np.full((50, 3), 0.2)
-    sure = Past(np.eye(3)[None] * 1e9, theta[:1] * 1e9)
-    trials = SharedEnsemble(theta, 4, np.ones(50), Draws(SeedSequence(1)), sure)
+    sure = KnownPast(np.eye(3)[None] * 1e9, theta[:1] * 1e9)
+    trials = SharedEnsemble(theta, 4, np.ones(50), KeptDraws(SeedSequence(1)), sure)
     assert trials.rates([100, 100]).regret.max() < 1e-6
     rows = np.full((50, 2, 3), 0.2)
     rows[:, 1] = -0.2
-    known = Past(np.broadcast_to(np.eye(3) * 1e9, (2, 3, 3)), rows[0] * 1e9)
-    blocks = BlockEnsemble(rows, np.ones(50), Draws(SeedSequence(1)), past=known)
+    known = KnownPast(np.broadcast_to(np.eye(3) * 1e9, (2, 3, 3)), rows[0] * 1e9)
+    blocks = BlockEnsemble(rows, np.ones(50), KeptDraws(SeedSequence(1)), past=known)
     assert blocks.rates([100, 100]).regret.max() < 1e-6
     assert blocks.rates([100, 100]).best.min() > 0.99
 
@@ -192,9 +192,11 @@ def test_what_is_known_already_is_used():
 def test_regret_is_a_smooth_function_of_the_ends():
     rng = np.random.default_rng(3)
     shared = SharedEnsemble(
-        rng.standard_normal((60, 6)) / 5, 4, np.ones(60), Draws(SeedSequence(1))
+        rng.standard_normal((60, 6)) / 5, 4, np.ones(60), KeptDraws(SeedSequence(1))
     )
-    block = BlockEnsemble(rng.standard_normal((60, 3, 5)) / 5, np.ones(60), Draws(SeedSequence(1)))
+    block = BlockEnsemble(
+        rng.standard_normal((60, 3, 5)) / 5, np.ones(60), KeptDraws(SeedSequence(1))
+    )
     for trials in (shared, block):
         costs = np.array(
             [
@@ -245,7 +247,7 @@ def test_least_squares_has_nearly_the_least_norm():
 
 def test_the_luck_of_first_batches_is_1_on_average():
     theta = np.random.default_rng(5).standard_normal((60, 4, 3))
-    rates = BlockEnsemble(theta, np.ones(60), Draws(SeedSequence(1))).rates([15, 500])
+    rates = BlockEnsemble(theta, np.ones(60), KeptDraws(SeedSequence(1))).rates([15, 500])
     assert rates.luck.std() > 0.1
     assert rates.luck.mean() == pytest.approx(1.0)
     np.testing.assert_array_equal(rates.weight, rates.luck)

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from seqbatch.campaign import Campaign
 from seqbatch.errors import StoreError
 from seqbatch.storage import answers, open_store, tokens
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from tests.service.running import OUTCOMES, SPEC, UNITS
 
-CALL = Call(token="sqb_x", key="k", request="r")
+CALL = IdempotentCall(token="sqb_x", key="k", request="r")
 
 
 def lived_in(store):
@@ -25,7 +25,7 @@ def lived_in(store):
     campaign.record(pl.DataFrame(OUTCOMES))
     campaign.close()
     with store.transaction(write=True) as connection:
-        answers.keep(connection, CALL, Answer(status=200, headers={}, pieces=[b"said"]))
+        answers.keep(connection, CALL, StoredAnswer(status=200, headers={}, pieces=[b"said"]))
     return tokens.create(store, "shop", role="operator")[0]
 
 

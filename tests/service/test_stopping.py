@@ -6,7 +6,7 @@ import signal
 import httpx
 
 from seqbatch.service import make_app
-from seqbatch.service.app import SIGNALS, Stopping
+from seqbatch.service.app import SIGNALS, StopSignal
 from seqbatch.storage import open_store
 
 
@@ -34,7 +34,7 @@ def test_signals_are_heard_and_passed_on():
         signal.signal(number, lambda number, _frame: told.append(number))
     try:
         for number in SIGNALS:
-            stopping = Stopping()
+            stopping = StopSignal()
             with stopping.watched():
                 assert not stopping.begun
                 signal.raise_signal(number)

@@ -261,7 +261,7 @@ def test_a_device_with_little_memory_runs_fewer_trials_at_a_time_and_says_so(mon
     seeds = [SeedSequence(trial) for trial in range(5)]
     settings = {"seeds": seeds, "checkpoints": np.zeros(0, np.int64), "device": "numpy"}
     whole = simulate_trials([(SBPE(), GRID)], environment, **settings)
-    monkeypatch.setattr(backend.Backend, "memory", lambda _: backend.Memory(2**26, 2**27))
+    monkeypatch.setattr(backend.Backend, "memory", lambda _: backend.DeviceMemory(2**26, 2**27))
     with pytest.warns(DeviceMemoryWarning, match=r"0\.06 GiB free, too little for 5 trials"):
         parts = simulate_trials([(SBPE(), GRID)], environment, **settings)
     for one, other in zip(whole, parts, strict=True):
@@ -344,7 +344,7 @@ def test_short_batches_are_scored_as_far_as_they_reach(monkeypatch):
 def test_a_pool_that_does_not_fit_is_read_on_the_host(monkeypatch):
     environment = ENVIRONMENTS["pool"]
     wanted = simulate(SBPE(), environment, GRID, seed=1, method="direct")
-    monkeypatch.setattr(backend.Backend, "memory", lambda _: backend.Memory(10_000, 10_000))
+    monkeypatch.setattr(backend.Backend, "memory", lambda _: backend.DeviceMemory(10_000, 10_000))
     with pytest.warns(DeviceMemoryWarning, match="rows are drawn on the host"):
         found = simulate(SBPE(), environment, GRID, seed=1, method="device", device="numpy")
     alike(found, wanted)

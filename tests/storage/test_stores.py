@@ -24,7 +24,7 @@ from seqbatch.storage import open_store
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import KNOWN, SQLiteStore, keeps_wal_safe
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 EVENT = Event(
     sequence=1, kind="create", at="2030-01-01T00:00:00+00:00", who="ann", why="é 'quoted'",
@@ -436,7 +436,7 @@ def test_a_part_that_fails_leaves_nothing_and_is_not_remembered(store):
             assert change.newest() == (3, "h3", 3)
             raise ZeroDivisionError
 
-    with Together(store) as together:
+    with SharedTransaction(store) as together:
         with pytest.raises(ZeroDivisionError):
             fails(together)
         with together.change("one") as change:

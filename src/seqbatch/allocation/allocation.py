@@ -34,7 +34,7 @@ def sums(whole: Integers) -> list[int]:
     return [(int(high) << 26) + int(low) for high, low in limbs.T]
 
 
-class Columns:
+class WholeTable:
     """A table of whole parts whose column sums are moved into their limits.
 
     Parameters
@@ -353,7 +353,7 @@ class _Task:
             dual, tilt = sharing(warm, point)
         whole = np.empty(self.table.shape, dtype=np.int64)
         kernels.tilted(dual.scores, self.weights, dual.prices(tilt), 1.0, self.floor, whole)
-        if not Columns(whole, self.floor, may).repair(bounds):
+        if not WholeTable(whole, self.floor, may).repair(bounds):
             raise InvalidArgumentError(
                 "limits",
                 "possible to keep exactly",

@@ -1,10 +1,10 @@
 """Campaigns of a service, called like those of a store; see docs/service.md."""
 
 from seqbatch.client.async_client import AsyncClient, AsyncRemoteCampaign
-from seqbatch.client.calls import Assigned, Recorded, ServiceError
+from seqbatch.client.calls import AssignedAnswer, RecordedAnswer, ServiceError
 from seqbatch.client.sync_client import Client, RemoteCampaign
 
 __all__ = [
-    "Assigned", "AsyncClient", "AsyncRemoteCampaign", "Client", "Recorded", "RemoteCampaign",
-    "ServiceError",
+    "AssignedAnswer", "AsyncClient", "AsyncRemoteCampaign", "Client", "RecordedAnswer",
+    "RemoteCampaign", "ServiceError",
 ]  # fmt: skip

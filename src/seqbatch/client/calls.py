@@ -67,7 +67,7 @@ class ServiceError(SeqbatchError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assigned:
+class AssignedAnswer:
     """What became of units: their wave, the event of the new ones, and the answers as a table.
 
     `left` is how many units the wave still takes, where the service said it.
@@ -81,7 +81,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedAnswer:
     """What became of the rows of outcomes; see :class:`seqbatch.campaign.Recorded`."""
 
     rows: int
@@ -168,16 +168,16 @@ def plain(response: httpx.Response) -> Any:
     return response.json()
 
 
-def assigned(response: httpx.Response) -> Assigned:
+def assigned(response: httpx.Response) -> AssignedAnswer:
     """Return what an answer of assignments says."""
     import pyarrow as pa
 
     if response.headers["content-type"].startswith("application/json"):
         found = response.json()
         table = pa.Table.from_pylist(found.pop("assignments"))
-        return Assigned(table=table, **{**found, "warnings": tuple(found["warnings"])})
+        return AssignedAnswer(table=table, **{**found, "warnings": tuple(found["warnings"])})
     event = response.headers.get("seqbatch-event")
-    return Assigned(
+    return AssignedAnswer(
         wave=int(response.headers["seqbatch-wave"]),
         event=None if event is None else int(event),
         table=pa.ipc.open_file(pa.py_buffer(response.content)).read_all(),
@@ -185,10 +185,10 @@ def assigned(response: httpx.Response) -> Assigned:
     )
 
 
-def recorded(response: httpx.Response) -> Recorded:
+def recorded(response: httpx.Response) -> RecordedAnswer:
     """Return what an answer to outcomes says."""
     found = response.json()
-    return Recorded(**{**found, "advice": tuple(found["advice"])})
+    return RecordedAnswer(**{**found, "advice": tuple(found["advice"])})
 
 
 def written(out: str | Path, content: bytes) -> Path:
@@ -268,7 +268,9 @@ class CampaignCalls:
             understood=lambda response: response.content,
         )  # fmt: skip
 
-    def assign(self, units: Rows, *, partial: bool, draw: bool, key: str | None) -> Call[Assigned]:
+    def assign(
+        self, units: Rows, *, partial: bool, draw: bool, key: str | None
+    ) -> Call[AssignedAnswer]:
         """Give units their actions."""
         body = body_of(units, "units", {"partial": partial, "draw": draw})
         if "file" in body:
@@ -277,7 +279,7 @@ class CampaignCalls:
 
     def record(
         self, outcomes: Rows, *, correct: bool, reason: str, dry_run: bool, key: str | None
-    ) -> Call[Recorded]:
+    ) -> Call[RecordedAnswer]:
         """Take outcomes in."""
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
         return self._change("outcomes", key, body_of(outcomes, "outcomes", options), recorded)

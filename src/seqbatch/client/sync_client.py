@@ -11,10 +11,10 @@ import httpx
 from seqbatch.client import calls as calls
 from seqbatch.client.calls import (
     AGAIN,
-    Assigned,
+    AssignedAnswer,
     Call,
     CampaignCalls,
-    Recorded,
+    RecordedAnswer,
     Rows,
     pause,
     result,
@@ -183,7 +183,7 @@ class RemoteCampaign:
 
     def assign(
         self, units: Rows, *, partial: bool = False, draw: bool = False, key: str | None = None
-    ) -> Assigned:
+    ) -> AssignedAnswer:
         """Give units their actions: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.assign(units, partial=partial, draw=draw, key=key)
         return self._client.ask(call)
@@ -196,7 +196,7 @@ class RemoteCampaign:
         reason: str = "",
         dry_run: bool = False,
         key: str | None = None,
-    ) -> Recorded:
+    ) -> RecordedAnswer:
         """Take outcomes in: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
             outcomes, correct=correct, reason=reason, dry_run=dry_run, key=key

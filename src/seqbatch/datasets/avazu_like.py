@@ -60,7 +60,7 @@ class Uniforms(Protocol):
 
 
 @dataclass(frozen=True)
-class Column:
+class SyntheticColumn:
     """How a column's categories are drawn and written.
 
     Parameters
@@ -96,28 +96,28 @@ class Column:
 
 #: The columns that are hashed, by name.
 SPECIFICATION = {
-    "hour": Column(240, 0.2, first=0, effect=0.1),
-    "C1": Column(7, 3.0, first=1001),
-    "banner_pos": Column(7, 2.0, first=0, effect=0.2),
-    "site_id": Column(4_737, 1.2, effect=0.4),
-    "site_domain": Column(7_745, of="site_id"),
-    "site_category": Column(26, of="site_id"),
-    "app_id": Column(8_552, 1.5, effect=0.4),
-    "app_domain": Column(559, of="app_id"),
-    "app_category": Column(36, of="app_id"),
-    "device_id": Column(2_686_408, 1.3),
-    "device_ip": Column(6_729_486, 0.8),
-    "device_model": Column(8_251, 0.9),
-    "device_type": Column(5, 3.0, first=0, effect=0.2),
-    "device_conn_type": Column(4, 2.5, first=0),
-    "C14": Column(2_626, 0.9, first=375, effect=0.4),
-    "C15": Column(8, 3.0, first=120),
-    "C16": Column(9, 3.0, first=20),
-    "C17": Column(435, first=112, of="C14"),
-    "C18": Column(4, 0.9, first=0, effect=0.2),
-    "C19": Column(68, 1.1, first=33),
-    "C20": Column(172, 1.1, first=100_000),
-    "C21": Column(60, 0.9, first=13, effect=0.2),
+    "hour": SyntheticColumn(240, 0.2, first=0, effect=0.1),
+    "C1": SyntheticColumn(7, 3.0, first=1001),
+    "banner_pos": SyntheticColumn(7, 2.0, first=0, effect=0.2),
+    "site_id": SyntheticColumn(4_737, 1.2, effect=0.4),
+    "site_domain": SyntheticColumn(7_745, of="site_id"),
+    "site_category": SyntheticColumn(26, of="site_id"),
+    "app_id": SyntheticColumn(8_552, 1.5, effect=0.4),
+    "app_domain": SyntheticColumn(559, of="app_id"),
+    "app_category": SyntheticColumn(36, of="app_id"),
+    "device_id": SyntheticColumn(2_686_408, 1.3),
+    "device_ip": SyntheticColumn(6_729_486, 0.8),
+    "device_model": SyntheticColumn(8_251, 0.9),
+    "device_type": SyntheticColumn(5, 3.0, first=0, effect=0.2),
+    "device_conn_type": SyntheticColumn(4, 2.5, first=0),
+    "C14": SyntheticColumn(2_626, 0.9, first=375, effect=0.4),
+    "C15": SyntheticColumn(8, 3.0, first=120),
+    "C16": SyntheticColumn(9, 3.0, first=20),
+    "C17": SyntheticColumn(435, first=112, of="C14"),
+    "C18": SyntheticColumn(4, 0.9, first=0, effect=0.2),
+    "C19": SyntheticColumn(68, 1.1, first=33),
+    "C20": SyntheticColumn(172, 1.1, first=100_000),
+    "C21": SyntheticColumn(60, 0.9, first=13, effect=0.2),
 }
 
 

@@ -26,7 +26,7 @@ PATIENCE = 10
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskResult:
     """What became of a piece: a value, or the error that the function raised.
 
     Parameters
@@ -67,7 +67,7 @@ class Engine(ABC):
         """Wait until at least one of these is finished; return those that are."""
 
     @abstractmethod
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Any) -> TaskResult:
         """Return what became of a finished piece."""
 
     @abstractmethod
@@ -79,12 +79,12 @@ class Engine(ABC):
         """End the processes that were started for it."""
 
 
-def attempted(function: Callable[[Any], Any], piece: Any) -> Outcome:
+def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
     """Apply a function in a process of an engine, such that its error can travel back."""
     try:
-        return Outcome(value=function(piece))
+        return TaskResult(value=function(piece))
     except Exception as error:
-        return Outcome(error=travelling(error), trace=traceback.format_exc())
+        return TaskResult(error=travelling(error), trace=traceback.format_exc())
 
 
 def travelling(error: Exception) -> Exception:
@@ -97,9 +97,9 @@ def travelling(error: Exception) -> Exception:
     return copy
 
 
-def lost(reason: object) -> Outcome:
+def lost(reason: object) -> TaskResult:
     """Return what became of a piece whose processes died, one after the other."""
-    return Outcome(
+    return TaskResult(
         error=EngineError(
             f"every process that worked on it ended before it was done ({reason}). Was it killed, "
             "or out of memory? A script that uses several processes must do so under "
@@ -177,7 +177,7 @@ def _results(
         engine.forget(under_way)
 
 
-def _value(outcome: Outcome, name: str) -> Any:
+def _value(outcome: TaskResult, name: str) -> Any:
     """Return the value, or raise the error with the piece's name."""
     if outcome.error is None:
         return outcome.value

@@ -10,7 +10,7 @@ from typing import Any
 import dask
 import distributed
 
-from seqbatch.engine.base import PATIENCE, Engine, Outcome, attempted, lost
+from seqbatch.engine.base import PATIENCE, Engine, TaskResult, attempted, lost
 from seqbatch.errors import EngineError
 
 #: Pieces a thread of the cluster that are under way, so that none waits for the next.
@@ -86,15 +86,15 @@ class Dask(Engine):
         done: Collection[Any] = found.done
         return done
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Any) -> TaskResult:
         """Return what became of a finished piece."""
         try:
             outcome = handle.result()
         except distributed.KilledWorker as error:
             return lost(error)
         except Exception as error:
-            return Outcome(error=EngineError(f"Dask could not do it: {error}"))
-        assert isinstance(outcome, Outcome)
+            return TaskResult(error=EngineError(f"Dask could not do it: {error}"))
+        assert isinstance(outcome, TaskResult)
         return outcome
 
     def forget(self, handles: Collection[Any]) -> None:

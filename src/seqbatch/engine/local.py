@@ -9,7 +9,7 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from seqbatch.engine.base import TRIES, Engine, Outcome, attempted, lost, travelling
+from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, lost, travelling
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
@@ -25,17 +25,17 @@ class Here(Engine):
     def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
         """Do the piece; its outcome stands for it."""
         try:
-            return _Done(Outcome(value=function(piece)))
+            return _Done(TaskResult(value=function(piece)))
         except Exception as error:
-            return _Done(Outcome(error=error))
+            return _Done(TaskResult(error=error))
 
     def finished(self, under_way: Collection[Any]) -> Collection[Any]:
         """Return all of them."""
         return list(under_way)
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Any) -> TaskResult:
         """Return what became of a piece."""
-        done: Outcome = handle.outcome
+        done: TaskResult = handle.outcome
         return done
 
     def forget(self, handles: Collection[Any]) -> None:
@@ -48,7 +48,7 @@ class Here(Engine):
 class _Done:
     """A piece that is done, told from others by itself."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: TaskResult) -> None:
         self.outcome = outcome
 
 
@@ -80,7 +80,7 @@ class Processes(Engine):
     def __init__(self, jobs: int) -> None:
         self.room = jobs
         self._waiting: deque[_Piece] = deque()
-        self._done: dict[_Piece, Outcome] = {}
+        self._done: dict[_Piece, TaskResult] = {}
         self._workers: list[_Worker] = []
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
@@ -99,7 +99,7 @@ class Processes(Engine):
             self._hand_out()
         return found
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Any) -> TaskResult:
         """Return what became of a finished piece."""
         return self._done.pop(handle)
 
@@ -195,15 +195,15 @@ class _Worker:
         self.piece = piece
         return True
 
-    def answer(self) -> Outcome:
+    def answer(self) -> TaskResult:
         """Return what became of the piece; EOFError or OSError where the process has died."""
         content = self.connection.recv_bytes()
         self.piece = None
         try:
             outcome = pickle.loads(content)
         except Exception as error:
-            return Outcome(error=error)
-        assert isinstance(outcome, Outcome)
+            return TaskResult(error=error)
+        assert isinstance(outcome, TaskResult)
         return outcome
 
     def dismiss(self) -> None:
@@ -256,4 +256,4 @@ def _answer(packed: bytes) -> bytes:
         outcome = attempted(*pickle.loads(packed))
         return pickle.dumps(outcome)
     except Exception as error:  # what cannot be imported here, or cannot be sent back
-        return pickle.dumps(Outcome(error=travelling(error)))
+        return pickle.dumps(TaskResult(error=travelling(error)))

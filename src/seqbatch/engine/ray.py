@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from seqbatch.engine.base import TRIES, Engine, Outcome, attempted, lost
+from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, lost
 from seqbatch.errors import EngineError
 
 #: Pieces a core of the cluster that are under way, so that none waits for the next.
@@ -100,15 +100,15 @@ class Ray(Engine):
         done: Collection[Any] = self._ray.wait(list(under_way), num_returns=1)[0]
         return done
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Any) -> TaskResult:
         """Return what became of a finished piece."""
         try:
             outcome = self._ray.get(handle)
         except self._ray.exceptions.WorkerCrashedError as error:
             return lost(error)
         except Exception as error:
-            return Outcome(error=EngineError(f"Ray could not do it: {error}"))
-        assert isinstance(outcome, Outcome)
+            return TaskResult(error=EngineError(f"Ray could not do it: {error}"))
+        assert isinstance(outcome, TaskResult)
         return outcome
 
     def forget(self, handles: Collection[Any]) -> None:

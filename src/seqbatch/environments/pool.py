@@ -13,7 +13,7 @@ from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch,
 
 
 @runtime_checkable
-class Rows(Protocol):
+class DenseRows(Protocol):
     """Rows that are made dense when they are asked for."""
 
     @property
@@ -27,7 +27,7 @@ class Rows(Protocol):
 
 
 @runtime_checkable
-class CountedRows(Rows, Protocol):
+class CountedRows(DenseRows, Protocol):
     """Rows of small whole numbers, times one scale: a device holds them in a byte each."""
 
     @property
@@ -79,18 +79,18 @@ class FeaturePool:
     (4096, 2, 3)
     """
 
-    rows: "ArrayLike | Rows"
+    rows: "ArrayLike | DenseRows"
     theta: ArrayLike
     actions: int = 2
     noise: float = 0.1
-    _parts: tuple["Rows", Floats] = field(init=False, repr=False)
+    _parts: tuple["DenseRows", Floats] = field(init=False, repr=False)
 
     layout: ClassVar[Layout] = "shared"
     units: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         rows = self.rows
-        if not isinstance(rows, Rows):
+        if not isinstance(rows, DenseRows):
             rows = ArrayRows(arguments.floats("rows", rows, ("n", "d")))
         theta = arguments.floats("theta", self.theta, (rows.dim,))
         arguments.integer("actions", self.actions, at_least=2)
@@ -104,7 +104,7 @@ class FeaturePool:
         return self._parts[0].dim
 
     @property
-    def pool(self) -> Rows:
+    def pool(self) -> DenseRows:
         """The rows, in the form in which they are kept."""
         return self._parts[0]
 

@@ -14,7 +14,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, Lift
 from seqbatch.inference.intervals import Interval, interval_table, student, unknown
 from seqbatch.inference.model import Evidence
-from seqbatch.inference.rows import ClusterSums, Tally, shared_covariance
+from seqbatch.inference.rows import ClusterSums, ScoreSums, shared_covariance
 from seqbatch.inference.summary import Segment, WaveSummary
 
 # ----------------------------------------------------------------------
@@ -241,7 +241,7 @@ def estimate_wave(
 
 
 def estimate_tally(
-    tally: Tally, place: int, *, about: str, arms: int, noise: float
+    tally: ScoreSums, place: int, *, about: str, arms: int, noise: float
 ) -> WaveEstimate:
     """Return what the sums over some units of a wave say about one column.
 
@@ -277,7 +277,7 @@ def estimate_tally(
 
 
 def _spread(
-    tally: Tally, place: int, theta: float, *, negligible: float
+    tally: ScoreSums, place: int, theta: float, *, negligible: float
 ) -> tuple[float, float, float]:
     """Return v_m, the kurtosis of what it sums, and how much clusters widen it."""
     moments = tally.moments

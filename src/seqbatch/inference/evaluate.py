@@ -11,7 +11,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.display import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.intervals import Interval, interval_table, student
-from seqbatch.inference.model import Model, ReturnedByAction, score
+from seqbatch.inference.model import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.rows import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
 from seqbatch.inference.summary import gathered
 
@@ -92,7 +92,7 @@ def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evalua
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     evidence = gathered(log)
-    model, returned = Model.fitted(evidence), ReturnedByAction.fitted(evidence)
+    model, returned = OutcomeModel.fitted(evidence), ReturnedByAction.fitted(evidence)
     parts = (
         _weighed(rows, wanted, returned.of(rows), score(rows, model, returned).values)
         for rows, wanted in _wanted(log, policy)

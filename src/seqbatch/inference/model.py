@@ -76,7 +76,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class OutcomeModel:
     """A ridge regression for each action.
 
     Parameters
@@ -91,7 +91,7 @@ class Model:
     inverse: Floats
 
     @classmethod
-    def fitted(cls, evidence: Evidence) -> "Model":
+    def fitted(cls, evidence: Evidence) -> "OutcomeModel":
         """Fit every action's regression to all outcomes of that action."""
         penalty = np.full(evidence.statistics.dim, ON_COLUMNS)
         penalty[0] = ON_CONSTANT
@@ -217,7 +217,7 @@ class Scores:
     residuals: Floats
 
 
-def score(rows: Rows, model: Model, returned: Returned) -> Scores:
+def score(rows: Rows, model: OutcomeModel, returned: Returned) -> Scores:
     """Return G_i(a) = mu_a(x_i) + 1{A_i = a} R_i e_i / (p_i(a) q_a).
 
     The model may have seen the units' own outcomes: a unit's residual, and its prediction of the

@@ -324,7 +324,7 @@ def shared_covariance(
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class ScoreSums:
     """Sums over some units of a wave; they add up over pieces.
 
     Parameters
@@ -354,12 +354,12 @@ class Tally:
         """The share of outcomes that came back."""
         return self.outcomes / self.units
 
-    def merge(self, other: "Tally") -> "Tally":
+    def merge(self, other: "ScoreSums") -> "ScoreSums":
         """Return the sums over both sets of units."""
         clusters = self.clusters
         if clusters is not None and other.clusters is not None:
             clusters = clusters.merge(other.clusters)
-        return Tally(
+        return ScoreSums(
             self.outcomes + other.outcomes,
             self.moments.merge(other.moments),
             self.costs + other.costs,
@@ -368,7 +368,7 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ScoreColumns:
     """Scores and costs of a piece, one column for each contrast, before they are summed."""
 
     rows: Rows
@@ -376,7 +376,7 @@ class Columns:
     costs: Floats
 
     @classmethod
-    def of(cls, rows: Rows, values: Floats, contrasts: Sequence[Contrast]) -> "Columns":
+    def of(cls, rows: Rows, values: Floats, contrasts: Sequence[Contrast]) -> "ScoreColumns":
         """Ask each contrast about each unit.
 
         What a unit could not get is neither known nor 0: it has NaN in place of a score and of a
@@ -392,11 +392,11 @@ class Columns:
             np.column_stack([contrast.costs(p) for contrast in contrasts]),
         )
 
-    def tally(self, among: Bools | None = None) -> Tally:
+    def tally(self, among: Bools | None = None) -> ScoreSums:
         """Sum over all units, or some."""
         part = slice(None) if among is None else among
         scores, names = self.scores[part], self.rows.clusters
-        return Tally(
+        return ScoreSums(
             int(self.rows.returned[part].sum()),
             Moments.of(scores),
             self.costs[part].sum(axis=0),

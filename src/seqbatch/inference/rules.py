@@ -12,8 +12,8 @@ from seqbatch.display import Table, shown
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
 from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
 from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown
-from seqbatch.inference.model import Evidence, Model, inverse_weights
-from seqbatch.inference.rows import Columns, Rows, Tally, Wave, pieces
+from seqbatch.inference.model import Evidence, OutcomeModel, inverse_weights
+from seqbatch.inference.rows import Rows, ScoreColumns, ScoreSums, Wave, pieces
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
@@ -38,7 +38,7 @@ class GreedyRule:
     @classmethod
     def fitted(cls, evidence: Evidence) -> "GreedyRule":
         """Fit the rule to all outcomes."""
-        return cls(Model.fitted(evidence).coefficients, evidence.statistics.count > 0)
+        return cls(OutcomeModel.fitted(evidence).coefficients, evidence.statistics.count > 0)
 
     def predictions(self, features: Floats) -> Floats:
         """Return mu_a(x) of every action, shape (n, K)."""
@@ -138,7 +138,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
 class _Judged:
     """Sums over units that were judged: what the rule gives them, and scores where supported."""
 
-    supported: Tally
+    supported: ScoreSums
     given: Integers
 
     @property
@@ -165,7 +165,7 @@ def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
     costs = np.zeros(rows.count)
     costly = supported & (wanted != 0)
     costs[costly] = 1 / p[places, wanted][costly] + 1 / p[costly, 0]
-    columns = Columns(rows, scores[:, None], costs[:, None])
+    columns = ScoreColumns(rows, scores[:, None], costs[:, None])
     return _Judged(columns.tally(supported), np.bincount(wanted, minlength=rows.actions_number))
 
 

@@ -13,13 +13,13 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
 from seqbatch.inference.model import (
     Evidence,
-    Model,
+    OutcomeModel,
     Returned,
     ReturnedByAction,
     ReturnedByFeatures,
     score,
 )
-from seqbatch.inference.rows import Columns, Moments, Rows, Tally, Wave, pieces
+from seqbatch.inference.rows import Moments, Rows, ScoreColumns, ScoreSums, Wave, pieces
 
 # ----------------------------------------------------------------------
 # Ways to divide units into segments.
@@ -140,8 +140,8 @@ class WaveSummary:
     """
 
     contrasts: tuple[Contrast, ...]
-    overall: Tally
-    segments: Mapping[Segment, Tally]
+    overall: ScoreSums
+    segments: Mapping[Segment, ScoreSums]
     evidence: Evidence
     squared_residuals: float
     residuals: int
@@ -224,16 +224,16 @@ def _summary(
     returned: Returned,
 ) -> WaveSummary:
     asked = tuple(contrasts or all_contrasts(len(evidence.assigned)))
-    model = Model.fitted(evidence)
+    model = OutcomeModel.fitted(evidence)
     squares = earlier[-1].squared_residuals if earlier else 0.0
-    overall: Tally | None = None
-    segments: dict[Segment, Tally] = {}
+    overall: ScoreSums | None = None
+    segments: dict[Segment, ScoreSums] = {}
     features = Moments.of(np.empty((0, evidence.statistics.dim)))
     for piece in pieces(wave):
         scores = score(piece, model, returned)
         known = scores.residuals[piece.returned]
         squares += float(known @ known)
-        columns = Columns.of(piece, scores.values, asked)
+        columns = ScoreColumns.of(piece, scores.values, asked)
         overall = columns.tally() if overall is None else overall.merge(columns.tally())
         features = features.merge(Moments.of(piece.features))
         _divide(columns, partitions, segments)
@@ -256,7 +256,7 @@ def gathered(wave: Wave, earlier: Evidence | None = None) -> Evidence:
 
 
 def _divide(
-    columns: Columns, partitions: Sequence[Partition], segments: dict[Segment, Tally]
+    columns: ScoreColumns, partitions: Sequence[Partition], segments: dict[Segment, ScoreSums]
 ) -> None:
     """Add a piece's units to their segments."""
     for partition in partitions:

@@ -9,8 +9,8 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids, theory
 from seqbatch.environments import Environment, Gaussian, WorstCase
-from seqbatch.lab.charts import Look, above_zero, drawn, interval_words, looks, pictured
-from seqbatch.lab.experiment import Claim, Estimate, Options, all_of, ratio, slope_estimates
+from seqbatch.lab.charts import LineStyle, above_zero, drawn, interval_words, looks, pictured
+from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of, ratio, slope_estimates
 from seqbatch.pictures import INK, fitted
 from seqbatch.policies import SBPE, SBUCB, Policy
 from seqbatch.simulation import run_tasks, simulate, slopes, summarise
@@ -121,7 +121,7 @@ class Batches:
 
         styles = looks({"SBUCB": "SBUCB", "SBPE": "SBPE"})
         # Thin, on top and in no policy's colour, as SBUCB's regret lies on it.
-        styles[BOUND] = Look(INK, (3, 3), "stroke")
+        styles[BOUND] = LineStyle(INK, (3, 3), "stroke")
         lines = _lines(table)
         x = alt.X("batches:Q", title="number of batches M", **fitted(lines["batches"]))
         y = alt.Y(
@@ -153,7 +153,7 @@ class Batches:
         mild = table.filter(environment=STOCHASTIC)
         steep = worst.filter(pl.col("batches") >= DIM / 2)
         rate = slope_estimates(slopes(steep, over="batches"), trials=table["trial"].n_unique())
-        slope = next(iter(rate.values()), Estimate(nan, nan, 1))
+        slope = next(iter(rate.values()), MeanEstimate(nan, nan, 1))
         counts = sorted(set(mild["batches"]))
         few, most = max(M for M in counts if M <= ENOUGH), counts[-1]
         price = ratio(*(mild.filter(batches=M).sort("trial")["regret"] for M in (few, most)))

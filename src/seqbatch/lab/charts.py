@@ -28,7 +28,7 @@ LETTER, SAMPLE, ROW = 6.3, 44, 19
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How one line is drawn."""
 
     colour: str
@@ -36,7 +36,7 @@ class Look:
     shape: str
 
 
-def looks(lines: Mapping[str, str]) -> dict[str, Look]:
+def looks(lines: Mapping[str, str]) -> dict[str, LineStyle]:
     """Return the look of each line, given the name of its policy's class.
 
     >>> looks({"few": "SBPE", "many": "SBPE"})["many"]
@@ -48,7 +48,7 @@ def looks(lines: Mapping[str, str]) -> dict[str, Look]:
         shade, dash = divmod(colours[:place].count(colour), len(DASHES))
         # From the policy's first place on, so that policies differ too where lines coincide.
         pattern = DASHES[(colours.index(colour) + dash) % len(DASHES)]
-        made[line] = Look(_lighter(colour, shade), pattern, SHAPES[place % len(SHAPES)])
+        made[line] = LineStyle(_lighter(colour, shade), pattern, SHAPES[place % len(SHAPES)])
     return made
 
 
@@ -60,7 +60,7 @@ def _lighter(colour: str, steps: int) -> str:
 
 def drawn(
     table: "pl.DataFrame",
-    styles: Mapping[str, Look],
+    styles: Mapping[str, LineStyle],
     *,
     x: "alt.X",
     y: "alt.Y",
@@ -106,7 +106,7 @@ def interval_words(summary: "pl.DataFrame") -> str:
 
 def pictured(
     panels: Any,
-    styles: Mapping[str, Look],
+    styles: Mapping[str, LineStyle],
     *,
     title: str,
     subtitle: Sequence[str],
@@ -124,7 +124,7 @@ def pictured(
     return titled
 
 
-def legend(styles: Mapping[str, Look], *, width: int) -> Any:
+def legend(styles: Mapping[str, LineStyle], *, width: int) -> Any:
     """Draw a piece of each line beside its name, by the scales that draw the lines."""
     import altair as alt
 
@@ -152,7 +152,7 @@ def legend(styles: Mapping[str, Look], *, width: int) -> Any:
     ).properties(width=width, height=ROW * rows, view=alt.ViewBackground(stroke=None))
 
 
-def _line(styles: Mapping[str, Look]) -> dict[str, Any]:
+def _line(styles: Mapping[str, LineStyle]) -> dict[str, Any]:
     import altair as alt
 
     return {
@@ -162,7 +162,7 @@ def _line(styles: Mapping[str, Look]) -> dict[str, Any]:
     }
 
 
-def _point(styles: Mapping[str, Look]) -> dict[str, Any]:
+def _point(styles: Mapping[str, LineStyle]) -> dict[str, Any]:
     import altair as alt
 
     return {
@@ -172,7 +172,7 @@ def _point(styles: Mapping[str, Look]) -> dict[str, Any]:
     }
 
 
-def _by_line(channel: Any, styles: Mapping[str, Look], values: Sequence[Any]) -> Any:
+def _by_line(channel: Any, styles: Mapping[str, LineStyle], values: Sequence[Any]) -> Any:
     import altair as alt
 
     scale = alt.Scale(domain=list(styles), range=list(values))

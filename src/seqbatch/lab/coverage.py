@@ -31,7 +31,7 @@ from seqbatch.inference.estimates import ENOUGH
 from seqbatch.inference.rules import GreedyRule
 from seqbatch.inference.summary import Missing
 from seqbatch.lab.coverage_worlds import POLICIES, WORLDS, Cell, Simulated, panel, simulate_campaign
-from seqbatch.lab.experiment import Claim, Estimate, Options, all_of
+from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of
 from seqbatch.pictures import GREY, INK
 from seqbatch.simulation import run_tasks
 from seqbatch.simulation.runs import Row
@@ -62,7 +62,7 @@ LOOKS = tuple(ERRORS.values())
 
 
 @dataclass(frozen=True)
-class Measure:
+class CoverageMeasure:
     """Whether an interval covered, or looks erred, and how wide it was.
 
     Parameters
@@ -80,7 +80,7 @@ class Measure:
     width: float
 
 
-def measure_campaign(cell: Cell, random: Generator) -> tuple[list[Measure], float]:
+def measure_campaign(cell: Cell, random: Generator) -> tuple[list[CoverageMeasure], float]:
     """Simulate a campaign; return its measures, and its fewest effective outcomes in any wave."""
     run = simulate_campaign(cell, random)
     plan = cell.plan
@@ -107,7 +107,7 @@ def measure_campaign(cell: Cell, random: Generator) -> tuple[list[Measure], floa
 
 def _values(
     cell: Cell, run: Simulated, summaries: tuple[WaveSummary, ...], plan: PlanOfShares
-) -> list[Measure]:
+) -> list[CoverageMeasure]:
     """Compare a mean, the run's value and gains, and the next rule, with the whole population."""
     x = panel()
     means = WORLDS[cell.world].means(x)
@@ -132,27 +132,31 @@ def _true_gain(rule: GreedyRule, x: np.ndarray, means: np.ndarray) -> float:
     return float((means[np.arange(len(x)), wanted] - means[:, 0]).mean())
 
 
-def _covered(name: str, interval: Interval, truth: float) -> Measure:
-    return Measure(name, bool(interval.low <= truth <= interval.high), interval.high - interval.low)
+def _covered(name: str, interval: Interval, truth: float) -> CoverageMeasure:
+    return CoverageMeasure(
+        name, bool(interval.low <= truth <= interval.high), interval.high - interval.low
+    )
 
 
-def _against_first(pooled: Interval, action: int, summaries: tuple[WaveSummary, ...]) -> Measure:
+def _against_first(
+    pooled: Interval, action: int, summaries: tuple[WaveSummary, ...]
+) -> CoverageMeasure:
     """Compare the pooled interval's width with that of the first wave alone, which is random."""
     alone = pool(summaries[:1], Lift(action), (1.0,))
     ratio = (pooled.high - pooled.low) / (alone.high - alone.low)
-    return Measure(AGAINST_FIRST, ratio < 1, ratio)
+    return CoverageMeasure(AGAINST_FIRST, ratio < 1, ratio)
 
 
-def _together(lifts: tuple[Interval, ...], truths: tuple[float, float]) -> Measure:
+def _together(lifts: tuple[Interval, ...], truths: tuple[float, float]) -> CoverageMeasure:
     parts = [_covered("", one, truth) for one, truth in zip(lifts, truths, strict=True)]
     hit, width = all(part.hit for part in parts), sum(part.width for part in parts) / len(parts)
     return replace(parts[0], name=TOGETHER, hit=hit, width=width)
 
 
-def _erred(summaries: tuple[WaveSummary, ...], plan: PlanOfShares, rule: str) -> Measure:
+def _erred(summaries: tuple[WaveSummary, ...], plan: PlanOfShares, rule: str) -> CoverageMeasure:
     """Say whether any look found an effect that is not there."""
     looks = look(summaries, Lift(1), plan.shares, rule=rule).looks
-    return Measure(ERRORS[rule], any(one.verdict != "go on" for one in looks), float("nan"))
+    return CoverageMeasure(ERRORS[rule], any(one.verdict != "go on" for one in looks), float("nan"))
 
 
 # ----------------------------------------------------------------------
@@ -191,7 +195,7 @@ def quick_cells() -> list[Cell]:
 
 
 @dataclass(frozen=True)
-class Part:
+class CoveragePart:
     """Some campaigns of one cell."""
 
     cell: Cell
@@ -244,7 +248,7 @@ class Coverage:
         campaigns = options.trials or (QUICK_CAMPAIGNS if options.quick else CAMPAIGNS)
         settings = quick_cells() if options.quick else cells()
         parts = [
-            Part(cell, number, min(PART, campaigns - number * PART))
+            CoveragePart(cell, number, min(PART, campaigns - number * PART))
             for number in range(-(-campaigns // PART))
             for cell in settings
         ]
@@ -356,7 +360,7 @@ def _scale(domain: tuple[float, float]) -> Any:
     return alt.Scale(domain=list(domain), nice=False, zero=False)
 
 
-def _estimates(table: "pl.DataFrame", quantities: Sequence[str]) -> list[tuple[str, Estimate]]:
+def _estimates(table: "pl.DataFrame", quantities: Sequence[str]) -> list[tuple[str, MeanEstimate]]:
     return [
         (f"{row['quantity']} ({row['cell']})", _estimate(row["share"], row["campaigns"]))
         for row in table.iter_rows(named=True)
@@ -364,10 +368,10 @@ def _estimates(table: "pl.DataFrame", quantities: Sequence[str]) -> list[tuple[s
     ]
 
 
-def _estimate(share: float, campaigns: int) -> Estimate:
+def _estimate(share: float, campaigns: int) -> MeanEstimate:
     """Return a share with its error, which is not 0 where all or none covered."""
     smoothed = (share * campaigns + 1) / (campaigns + 2)
-    return Estimate(share, sqrt(smoothed * (1 - smoothed) / campaigns), campaigns)
+    return MeanEstimate(share, sqrt(smoothed * (1 - smoothed) / campaigns), campaigns)
 
 
 def _bounded(
@@ -382,7 +386,9 @@ def _bounded(
     """Say whether every cell's coverage keeps to its bounds."""
     found = _estimates(table, quantities)
     pick = max if low < 0 else min
-    name, worst = pick(found, key=lambda one: one[1].value, default=("none", Estimate(nan, nan, 1)))
+    name, worst = pick(
+        found, key=lambda one: one[1].value, default=("none", MeanEstimate(nan, nan, 1))
+    )
     word = "highest" if low < 0 else "lowest"
     cells_asked = len(found) // len(quantities)
     middle = median(one.value for _, one in found) if found else nan
@@ -409,7 +415,7 @@ def _lowest(table: "pl.DataFrame") -> Claim:
 def _efficient(table: "pl.DataFrame") -> Claim:
     """Say whether later waves add to the first one, as weights that fit them do."""
     found = [
-        (row["cell"], Estimate(row["width"], _width_error(row), row["campaigns"]))
+        (row["cell"], MeanEstimate(row["width"], _width_error(row), row["campaigns"]))
         for row in table.filter(quantity=AGAINST_FIRST).iter_rows(named=True)
     ]
     name, worst = max(found, key=lambda one: one[1].value)

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.inference import PlanOfShares, Rows, plan_of_shares
-from seqbatch.inference.model import Evidence, Model
+from seqbatch.inference.model import Evidence, OutcomeModel
 
 # ----------------------------------------------------------------------
 # Worlds in which coverage is measured: what actions bring, to whom, and what comes back.
@@ -235,7 +235,7 @@ def _uniform(x: Floats) -> Floats:
 
 def _rule(cell: Cell, evidence: Evidence, random: Generator) -> Callable[[Floats], Floats]:
     """Return what the policy makes of the outcomes so far."""
-    model = Model.fitted(evidence)
+    model = OutcomeModel.fitted(evidence)
     b = model.coefficients[None]
     if cell.policy == "Thompson":
         roots = np.linalg.cholesky(model.inverse)

@@ -45,7 +45,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over trials, or what was computed from means.
 
     Parameters
@@ -87,24 +87,24 @@ class Estimate:
         return "unknown" if isnan(self.value) else f"{self.value:,.{digits}f} ± {error}"
 
 
-def ratio(above: "pl.Series", below: "pl.Series") -> Estimate:
+def ratio(above: "pl.Series", below: "pl.Series") -> MeanEstimate:
     """Return the ratio of two means over the same trials; its error is right to first order."""
     top, bottom = above.to_numpy(), below.to_numpy()
     value = float(top.mean() / bottom.mean())
     spread = top / bottom.mean() - value * bottom / bottom.mean()
     error = spread.std(ddof=1) / sqrt(len(spread)) if len(spread) > 1 else nan
-    return Estimate(value, float(error), len(spread))
+    return MeanEstimate(value, float(error), len(spread))
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
+def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
     """Return the difference, its error as if the two were independent."""
-    return Estimate(one.value - other.value, hypot(one.error, other.error), one.trials)
+    return MeanEstimate(one.value - other.value, hypot(one.error, other.error), one.trials)
 
 
-def slope_estimates(slopes: "pl.DataFrame", *, trials: int) -> dict[tuple[str, str], Estimate]:
+def slope_estimates(slopes: "pl.DataFrame", *, trials: int) -> dict[tuple[str, str], MeanEstimate]:
     """Return the slopes of :func:`seqbatch.simulation.slopes` by environment and line."""
     return {
-        (row["environment"], row["policy"]): Estimate(
+        (row["environment"], row["policy"]): MeanEstimate(
             nan if row["slope"] is None else row["slope"],
             nan if row["error"] is None else row["error"],
             trials,

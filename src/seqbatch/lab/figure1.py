@@ -10,7 +10,7 @@ import numpy as np
 from seqbatch import Learner, datasets
 from seqbatch.datasets import Labelled
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import Look, drawn, looks, pictured
+from seqbatch.lab.charts import LineStyle, drawn, looks, pictured
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.pictures import fitted
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
@@ -216,7 +216,7 @@ def _thousands() -> dict[str, Any]:
     return {"scale": alt.Scale(zero=False, nice=False, padding=12), "axis": axis}
 
 
-def _losses(shown: "pl.DataFrame", styles: dict[str, Look], x: "alt.X") -> Any:
+def _losses(shown: "pl.DataFrame", styles: dict[str, LineStyle], x: "alt.X") -> Any:
     """Draw how far below LinUCB's accuracy each of SBUCB's is."""
     import altair as alt
     import polars as pl

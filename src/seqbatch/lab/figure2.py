@@ -12,7 +12,14 @@ from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
 from seqbatch.grids import GridRule
 from seqbatch.lab.charts import drawn, interval_words, looks, pictured
-from seqbatch.lab.experiment import Claim, Estimate, Options, all_of, difference, slope_estimates
+from seqbatch.lab.experiment import (
+    Claim,
+    MeanEstimate,
+    Options,
+    all_of,
+    difference,
+    slope_estimates,
+)
 from seqbatch.planning import plan
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE
 from seqbatch.simulation import Line, paired, slopes, summarise, sweep
@@ -190,7 +197,9 @@ def _labels(table: "pl.DataFrame") -> dict[str, str]:
     }
 
 
-def _slopes_title(environment: str, rates: dict[tuple[str, str], Estimate]) -> "alt.TitleParams":
+def _slopes_title(
+    environment: str, rates: dict[tuple[str, str], MeanEstimate]
+) -> "alt.TitleParams":
     import altair as alt
 
     names = {name: f"SBPE planned for {batches} batches" for batches, name in PLANNED.items()}
@@ -203,12 +212,12 @@ def _slopes_title(environment: str, rates: dict[tuple[str, str], Estimate]) -> "
     return alt.TitleParams(environment, subtitle=rows, anchor="start", subtitleFontSize=11)
 
 
-def _relative_gaps(table: "pl.DataFrame") -> dict[tuple[str, str, int], Estimate]:
+def _relative_gaps(table: "pl.DataFrame") -> dict[tuple[str, str, int], MeanEstimate]:
     """Return how much more each line loses than SBPE, as a share of SBPE's mean regret."""
     rows = summarise(table).filter(policy="SBPE").iter_rows(named=True)
     base = {(row["environment"], row["units"]): row["mean"] for row in rows}
     return {
-        (row["environment"], row["policy"], row["units"]): Estimate(
+        (row["environment"], row["policy"], row["units"]): MeanEstimate(
             row["difference"] / base[row["environment"], row["units"]],
             row["error"] / base[row["environment"], row["units"]],
             row["trials"],
@@ -217,13 +226,13 @@ def _relative_gaps(table: "pl.DataFrame") -> dict[tuple[str, str, int], Estimate
     }
 
 
-Gaps = dict[tuple[str, int], Estimate]
+Gaps = dict[tuple[str, int], MeanEstimate]
 
 
-def _percent(gap: Estimate) -> str:
+def _percent(gap: MeanEstimate) -> str:
     """Return a difference relative to SBPE's regret, with its sign."""
     sign = "+" if gap.value > 0 else ""
-    return sign + Estimate(100 * gap.value, 100 * gap.error, gap.trials).shown(1) + "%"
+    return sign + MeanEstimate(100 * gap.value, 100 * gap.error, gap.trials).shown(1) + "%"
 
 
 def _best(environment: str, gaps: Gaps) -> Claim:
@@ -237,7 +246,7 @@ def _best(environment: str, gaps: Gaps) -> Claim:
     )
 
 
-def _split(environment: str, gaps: Gaps, pair: list[Estimate]) -> Claim:
+def _split(environment: str, gaps: Gaps, pair: list[MeanEstimate]) -> Claim:
     split = {units: gap for (name, units), gap in gaps.items() if name == "BPE"}
     units, least = min(split.items(), key=lambda item: item[1].value)
     apart = difference(*pair)

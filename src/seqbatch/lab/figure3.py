@@ -21,7 +21,7 @@ from seqbatch.grids import GridRule
 from seqbatch.lab.charts import above_zero, drawn, interval_words, looks, pictured
 from seqbatch.lab.experiment import (
     Claim,
-    Estimate,
+    MeanEstimate,
     Options,
     all_of,
     difference,
@@ -214,12 +214,12 @@ def _source_words(table: "pl.DataFrame") -> str:
     return f"{rows} rows of Avazu."
 
 
-def _rates(table: "pl.DataFrame") -> dict[str, Estimate]:
+def _rates(table: "pl.DataFrame") -> dict[str, MeanEstimate]:
     rates = slope_estimates(slopes(table), trials=table["trial"].n_unique())
     return {line: rate for (_, line), rate in rates.items()}
 
 
-def _final_ratios(table: "pl.DataFrame") -> dict[str, Estimate]:
+def _final_ratios(table: "pl.DataFrame") -> dict[str, MeanEstimate]:
     """Return each line's regret at the largest horizon, as a multiple of BPE's."""
     import polars as pl
 

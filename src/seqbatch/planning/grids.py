@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch import grids
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.request import Limits, Request, Sizes
+from seqbatch.planning.request import BatchLimits, Request, Sizes
 
 # ----------------------------------------------------------------------
 # Where batches should end: a family of grids, and a search in it.
@@ -46,7 +46,7 @@ def family(first: float, bend: float, *, units: int, batches: int, seen: int = 0
 
 def tune(
     cost: Callable[[Sizes], float],
-    limits: Limits,
+    limits: BatchLimits,
     batches: int,
     *,
     least: int,
@@ -138,7 +138,7 @@ def _golden(value: Callable[[float], float], low: float, high: float, *, steps: 
     return left if at_left < at_right else right
 
 
-def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: Limits) -> Sizes:
+def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: BatchLimits) -> Sizes:
     """Move one end at a time to the next wave's end, as long as that helps."""
     stops = limits.stops
     places = [stops.index(sum(sizes[: m + 1])) for m in range(len(sizes))]
@@ -242,12 +242,12 @@ def weighing(request: Request, number: int, start: tuple[float, float] | None) -
     return lambda regrets: float(weights @ (regrets / least))
 
 
-def _equal(limits: Limits, number: int) -> Sizes:
+def _equal(limits: BatchLimits, number: int) -> Sizes:
     """Return equal batches, as far as the limits let them be."""
     return limits.fit([limits.units * (place + 1) / number for place in range(number)])
 
 
-def _split(limits: Limits, sizes: Sizes) -> Sizes:
+def _split(limits: BatchLimits, sizes: Sizes) -> Sizes:
     """Return the grid with one more end in its last batch, as far as the limits let it."""
     ends = [float(end) for end in np.cumsum(sizes)]
     # In the middle on the logarithmic scale, on which the family spaces its ends.

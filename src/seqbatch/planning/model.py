@@ -22,8 +22,8 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws, parameters_given, with_near_ties
-from seqbatch.planning.trials.runs import Past
+from seqbatch.planning.trials.draws import KeptDraws, parameters_given, with_near_ties
+from seqbatch.planning.trials.runs import KnownPast
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
@@ -70,7 +70,7 @@ class Model:
     weights: tuple[float, ...] = ()
     kappa: float = 1.0
     rows: Floats | None = None
-    past: Past | None = None
+    past: KnownPast | None = None
     conduct: Conduct = field(default_factory=Conduct)
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Model:
         return effect / (theory.expected_maximum(self.actions) * length)
 
     def ensemble(
-        self, trials: int, *, seed: int, points: int = 512, draws: Draws | None = None
+        self, trials: int, *, seed: int, points: int = 512, draws: KeptDraws | None = None
     ) -> Trials:
         """Return trials whose parameters are drawn from the law, scenario by scenario.
 
@@ -114,7 +114,7 @@ class Model:
         trials = len(strata) * max(2, -(-trials // len(strata)))
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
-        draws = draws or Draws(place)
+        draws = draws or KeptDraws(place)
         made: Trials
         if self.layout == "shared":
             made = SharedEnsemble(

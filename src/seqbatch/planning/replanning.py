@@ -19,15 +19,15 @@ from seqbatch.planning.request import (
     JUDGING,
     TUNING,
     USUAL,
+    BatchLimits,
     EffectLaw,
-    Limits,
     Request,
     Sizes,
     limits_of,
 )
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.runs import Past, Rates
+from seqbatch.planning.trials.runs import KnownPast, Rates
 
 # ----------------------------------------------------------------------
 # What outcomes say of effect and noise: how likely they are under each pair of the two.
@@ -238,7 +238,7 @@ LOW, HIGH = 0.05, 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Believed:
+class Posterior:
     """A quantity given the outcomes so far: its mean, and an interval of 90%."""
 
     mean: float
@@ -246,7 +246,7 @@ class Believed:
     high: float
 
     @classmethod
-    def of(cls, values: Floats) -> "Believed":
+    def of(cls, values: Floats) -> "Posterior":
         """Return what equally plausible values say."""
         low, high = np.quantile(values, (LOW, HIGH))
         return cls(mean=float(values.mean()), low=float(low), high=float(high))
@@ -285,8 +285,8 @@ class Proposal:
     saving: float
     saving_error: float
     stated_effect: float | None
-    effect: Believed
-    noise: Believed
+    effect: Posterior
+    noise: Posterior
 
     @property
     def changes(self) -> bool:
@@ -305,8 +305,8 @@ class Proposal:
                 **plain,
                 "planned": tuple(plain["planned"]),
                 "sizes": tuple(plain["sizes"]),
-                "effect": Believed(**plain["effect"]),
-                "noise": Believed(**plain["noise"]),
+                "effect": Posterior(**plain["effect"]),
+                "noise": Posterior(**plain["noise"]),
             }
         )
 
@@ -369,8 +369,8 @@ def propose(
         saving=saving,
         saving_error=saving_error,
         stated_effect=float(np.exp(np.log(law.guesses).mean())) if law.stated else None,
-        effect=Believed.of(now.rates.uniform),
-        noise=Believed.of(np.array([noise for _, noise in after.scenarios])),
+        effect=Posterior.of(now.rates.uniform),
+        noise=Posterior.of(np.array([noise for _, noise in after.scenarios])),
     )
 
 
@@ -425,7 +425,7 @@ class Tried:
 
     tuning: Trials
     judging: Trials
-    limits: Limits
+    limits: BatchLimits
     least: int
 
     def best(self, number: int, shares: Sequence[float]) -> list[Option]:
@@ -472,13 +472,13 @@ def model_given(
     known = whitened(statistics, covariance, model)
     if model.layout == "block":
         known = centred(known)
-    past = Past(known.gram, known.moment, common_spread(known, model))
+    past = KnownPast(known.gram, known.moment, common_spread(known, model))
     # The data's own coordinates are not the sample's, whose rows cannot be used in them.
     return replace(model, scenarios=learned(known, model, law), weights=(), past=past, rows=None)
 
 
 def request_given(
-    before: Plan, model: Model, limits: Limits, numbers: Sequence[int], batches: int | None
+    before: Plan, model: Model, limits: BatchLimits, numbers: Sequence[int], batches: int | None
 ) -> Request:
     """Return the request for what is left of an experiment, all else as in the earlier plan."""
     return Request(

@@ -18,7 +18,7 @@ from seqbatch.planning.model import Model
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.draws import Draws
+from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.runs import Rates
 
 # ----------------------------------------------------------------------
@@ -29,7 +29,7 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """What the user allows.
 
     Parameters
@@ -115,7 +115,7 @@ class Limits:
         return stops
 
 
-def feasible(limits: Limits, batches: Sequence[int]) -> list[int]:
+def feasible(limits: BatchLimits, batches: Sequence[int]) -> list[int]:
     """Return the numbers of batches that the limits allow; raise where there are none."""
     allowed = [number for number in batches if limits.allows(number)]
     if not allowed:
@@ -423,7 +423,7 @@ def limits_of(
     max_batch: int | None,
     first_batch: int | None,
     waves: Sequence[int] | None,
-) -> Limits:
+) -> BatchLimits:
     """Return what :func:`~seqbatch.planning.plan`'s arguments allow of the batches."""
     T = arguments.integer("units", units)
     if T > MOST_UNITS:
@@ -451,11 +451,11 @@ def limits_of(
         sizes = tuple(arguments.integer("waves", wave) for wave in waves)
         if sum(sizes) != T:
             raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
-        return Limits(units=T, waves=sizes)
-    return Limits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
+        return BatchLimits(units=T, waves=sizes)
+    return BatchLimits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
 
 
-def numbers_of(limits: Limits, batches: int | None, max_batches: int | None) -> list[int]:
+def numbers_of(limits: BatchLimits, batches: int | None, max_batches: int | None) -> list[int]:
     """Return the table's numbers of batches, including the one requested."""
     if batches is not None and arguments.integer("batches", batches) > limits.units:
         raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
@@ -523,7 +523,7 @@ class Request:
     """
 
     model: Model
-    limits: Limits
+    limits: BatchLimits
     numbers: Sequence[int]
     batches: int | None
     kind: GridKind
@@ -535,7 +535,7 @@ class Request:
     detect: float | None = None
     power: float = 0.8
     quick: bool = False
-    draws: dict[int, Draws] = field(default_factory=dict, repr=False)
+    draws: dict[int, KeptDraws] = field(default_factory=dict, repr=False)
 
     @cached_property
     def tuning(self) -> Trials:
@@ -588,7 +588,7 @@ class Request:
         trials = 10 * -(-trials // 10)
         # Ten apart, so that one request's trials for judging are never another's for tuning.
         seed = 10 * self.seed + purpose
-        draws = self.draws.setdefault(purpose, Draws(SeedSequence(seed)))
+        draws = self.draws.setdefault(purpose, KeptDraws(SeedSequence(seed)))
         return self.model.ensemble(trials, seed=seed, draws=draws)
 
     def all_by_chance(self, batches: int) -> bool:

@@ -138,7 +138,7 @@ _bearer = HTTPBearer(
 
 
 @dataclass(frozen=True)
-class Believed:
+class CachedToken:
     """A token, and until when what is known of it is believed."""
 
     token: Token
@@ -162,7 +162,7 @@ class Access:
         self._store = store
         self._seconds = settings.token_seconds
         self._wrong = WrongTokens(settings.wrong_tokens)
-        self._known: dict[str, Believed] = {}
+        self._known: dict[str, CachedToken] = {}
 
     async def token(self, secret: str, request: Request) -> Token | None:
         """Return the token that these letters are, None where it is none or no longer one."""
@@ -186,7 +186,7 @@ class Access:
                 return None
             if len(self._known) >= self.MOST:
                 self._known.clear()
-            known = self._known[kept] = Believed(found, now + self._seconds)
+            known = self._known[kept] = CachedToken(found, now + self._seconds)
         return known.token if known.token.state(datetime.now(UTC)) == "active" else None
 
 

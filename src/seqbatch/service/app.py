@@ -24,9 +24,9 @@ from seqbatch.service.group_commit import Groups
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.pages import campaign, create, plan, rendering, sign_in, waves
 from seqbatch.service.pages.plan import Plans
-from seqbatch.service.pages.rendering import Memory
+from seqbatch.service.pages.rendering import ViewCache
 from seqbatch.service.pages.uploads import Uploads
-from seqbatch.service.problems import Problem
+from seqbatch.service.problems import ProblemDocument
 from seqbatch.service.routes import campaigns, health, plans, units, views
 from seqbatch.service.settings import Settings
 from seqbatch.storage import answers, open_store, tokens
@@ -44,7 +44,7 @@ from seqbatch.storage.stores import SQLStore
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stopping:
+class StopSignal:
     """Whether a signal to stop has come."""
 
     def __init__(self) -> None:
@@ -123,10 +123,10 @@ def make_app(
     app.state.metrics = Metrics(None if folder is None else _made(folder / "counts"))
     app.state.groups = Groups(store, app.state.metrics)
     app.state.plans = Plans(settings.plans)
-    app.state.memory = Memory()
+    app.state.memory = ViewCache()
     app.state.places = asyncio.Semaphore(settings.at_once)
     app.state.folder = folder
-    app.state.stopping = Stopping()
+    app.state.stopping = StopSignal()
     # The routes that are asked most come first: they are looked for in this order.
     for part in (units, health, campaigns, views, plans):
         app.include_router(part.router)
@@ -202,7 +202,7 @@ def _describe(app: FastAPI) -> None:
             parts = schema.setdefault("components", {}).setdefault("schemas", {})
             for name in ("HTTPValidationError", "ValidationError"):
                 parts.pop(name, None)
-            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
             parts.update(problem.pop("$defs", {}))
             parts["Problem"] = problem
             app.openapi_schema = schema
@@ -214,7 +214,7 @@ def _describe(app: FastAPI) -> None:
 class Carried:
     """Puts on every answer what it must carry, and counts it."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, stopping: Stopping) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, stopping: StopSignal) -> None:
         self._app = app
         self._metrics = metrics
         self._stopping = stopping

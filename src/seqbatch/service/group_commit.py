@@ -26,10 +26,10 @@ from seqbatch.service.idempotency import again, plain
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 #: The most calls and rows of one transaction: enough to share the disk's time, few enough to wait.
 MOST_CALLS, MOST_ROWS = 256, 20_000
@@ -58,12 +58,12 @@ class Small:
     """
 
     token: Token
-    call: Call | None
+    call: IdempotentCall | None
     rows: Sequence[dict[str, Any]]
-    step: Callable[[Campaign], Answer]
-    future: "asyncio.Future[Answer]"
+    step: Callable[[Campaign], StoredAnswer]
+    future: "asyncio.Future[StoredAnswer]"
     joins: tuple[str, ...] | None = None
-    made: Answer | Exception | None = None
+    made: StoredAnswer | Exception | None = None
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ class Groups:
         self._running: set[str] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
 
-    async def answered(self, name: str, small: Small) -> Answer:
+    async def answered(self, name: str, small: Small) -> StoredAnswer:
         """Put a call into its campaign's queue; return what it is answered with.
 
         It is made even though the client goes away.
@@ -112,14 +112,14 @@ class Groups:
     def _transaction(self, name: str, group: list[Small]) -> None:
         """Make the calls that wait, which are put into the group, together or one by one."""
         try:
-            with Together(self._store, parts=False) as together:
+            with SharedTransaction(self._store, parts=False) as together:
                 # The group is taken once no other worker has the campaign: who came while this one
                 # waited joins it, and finds its own answer first.
                 together.begin(name)
                 group += self._next(name)
                 _make(group, name, together, self._store)
         except RefusedError:
-            with Together(self._store) as together:
+            with SharedTransaction(self._store) as together:
                 _make(group, name, together, self._store)
 
     def _rests(self, name: str) -> bool:
@@ -155,7 +155,7 @@ def _deliver(group: Sequence[Small]) -> None:
         # A client may have gone away.
         if small.future.done():
             continue
-        if isinstance(small.made, Answer):
+        if isinstance(small.made, StoredAnswer):
             small.future.set_result(small.made)
         else:
             assert small.made is not None
@@ -166,7 +166,7 @@ class RefusedError(SeqbatchError):
     """Ends a transaction whose calls must be tried one by one."""
 
 
-def _make(group: Sequence[Small], name: str, together: Together, store: SQLStore) -> None:
+def _make(group: Sequence[Small], name: str, together: SharedTransaction, store: SQLStore) -> None:
     """Make the calls of a group in one transaction, and keep their answers."""
     connection = together.begin(name)
     twins = _twins(group)
@@ -186,7 +186,7 @@ def _keep(connection: sa.Connection, store: SQLStore, group: Sequence[Small]) ->
     kept = []
     for small in group:
         made = small.made
-        if small.call is not None and isinstance(made, Answer) and not made.request:
+        if small.call is not None and isinstance(made, StoredAnswer) and not made.request:
             kept.append((small.call, made))
     answers.keep_all(connection, store, kept)
 
@@ -215,11 +215,11 @@ def _twins(group: Sequence[Small]) -> dict[Small, Small]:
     return twins
 
 
-def _twin(small: Small, other: Small) -> Answer | Exception | None:
+def _twin(small: Small, other: Small) -> StoredAnswer | Exception | None:
     """Answer a call as the one that came with the same key, where it is the same."""
     assert small.call is not None
     assert other.call is not None
-    if not isinstance(other.made, Answer):
+    if not isinstance(other.made, StoredAnswer):
         return other.made
     try:
         return again(replace(other.made, request=other.call.request), small.call)
@@ -237,7 +237,7 @@ def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
             yield from ([small] for small in some)
 
 
-def _made(some: list[Small], name: str, together: Together) -> None:
+def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
     """Make calls as one, or where that is refused one by one."""
     campaign = Campaign(together, name, who=some[0].token.name)
     try:
@@ -270,7 +270,7 @@ def _share_out(some: list[Small], result: Assigned) -> None:
         start += len(small.rows)
 
 
-def assigned(result: Assigned) -> Answer:
+def assigned(result: Assigned) -> StoredAnswer:
     """Return what a call of assign is answered with."""
     return _assigned(result, _written(result))
 
@@ -286,7 +286,7 @@ def _written(result: Assigned) -> list[str]:
     return frame.write_ndjson().split("\n")[:-1]
 
 
-def _assigned(result: Assigned, rows: list[str]) -> Answer:
+def _assigned(result: Assigned, rows: list[str]) -> StoredAnswer:
     head = json.dumps(
         {
             "wave": result.wave,
@@ -296,4 +296,4 @@ def _assigned(result: Assigned, rows: list[str]) -> Answer:
         }
     )
     content = f'{head[:-1]}, "assignments": [{",".join(rows)}]}}'.encode()
-    return Answer(status=200, headers={"content-type": JSON}, pieces=[content])
+    return StoredAnswer(status=200, headers={"content-type": JSON}, pieces=[content])

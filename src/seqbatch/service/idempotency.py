@@ -18,10 +18,10 @@ from seqbatch.errors import CampaignStateError, SeqbatchError
 from seqbatch.service.bodies import JSON
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 KEY = "Idempotency-Key"
 LONGEST_KEY = 255
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class AnsweredError(SeqbatchError):
     """Ends a call that was answered before."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StoredAnswer) -> None:
         super().__init__()
         self.answer = answer
 
@@ -54,13 +54,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def as_json(value: Any, *, status: int = 200) -> Answer:
+def as_json(value: Any, *, status: int = 200) -> StoredAnswer:
     """Return an answer of plain values."""
     content = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode()
-    return Answer(status=status, headers={"content-type": JSON}, pieces=[content])
+    return StoredAnswer(status=status, headers={"content-type": JSON}, pieces=[content])
 
 
-def call_of(request: Request, token: Token, body: str) -> Call | None:
+def call_of(request: Request, token: Token, body: str) -> IdempotentCall | None:
     """Return what a call is kept under, None where the client gave it no key."""
     key = request.headers.get(KEY)
     if key is None:
@@ -72,10 +72,10 @@ def call_of(request: Request, token: Token, body: str) -> Call | None:
         )  # fmt: skip
     asked = [request.method, request.url.path, request.url.query, body]
     hashed = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-    return Call(token=token.id, key=key, request=hashed)
+    return IdempotentCall(token=token.id, key=key, request=hashed)
 
 
-def again(found: Answer | None, call: Call) -> Answer | None:
+def again(found: StoredAnswer | None, call: IdempotentCall) -> StoredAnswer | None:
     """Return the answer that was kept; refuse a key that was used for another call."""
     if found is not None and found.request != call.request:
         raise ProblemError(
@@ -85,7 +85,11 @@ def again(found: Answer | None, call: Call) -> Answer | None:
     return found
 
 
-def changed(store: SQLStore, call: Call | None, change: Callable[[Together], Answer]) -> Answer:
+def changed(
+    store: SQLStore,
+    call: IdempotentCall | None,
+    change: Callable[[SharedTransaction], StoredAnswer],
+) -> StoredAnswer:
     """Make a change and keep its answer with it, in one transaction; or answer again.
 
     Parameters
@@ -106,7 +110,7 @@ def changed(store: SQLStore, call: Call | None, change: Callable[[Together], Ans
             raise AnsweredError(found)
 
     try:
-        with Together(store, begun=begun) as together:
+        with SharedTransaction(store, begun=begun) as together:
             made = change(together)
             if call is not None and together.connection is not None:
                 answers.keep(together.connection, call, made)
@@ -121,13 +125,17 @@ def changed(store: SQLStore, call: Call | None, change: Callable[[Together], Ans
 
 
 def stepped(
-    store: SQLStore, name: str, token: Token, call: Call | None, step: Callable[[Campaign], Any]
-) -> Answer:
+    store: SQLStore,
+    name: str,
+    token: Token,
+    call: IdempotentCall | None,
+    step: Callable[[Campaign], Any],
+) -> StoredAnswer:
     """Make one of a campaign's calls, signed by the token, and answer with what it returns."""
     return changed(store, call, lambda base: as_json(step(Campaign(base, name, who=token.name))))
 
 
-def sent(answer: Answer) -> Response:
+def sent(answer: StoredAnswer) -> Response:
     """Return an answer as it goes out; a long one goes piece by piece."""
     headers = dict(answer.headers)
     if isinstance(answer.pieces, list):
@@ -135,7 +143,7 @@ def sent(answer: Answer) -> Response:
     return StreamingResponse(_begun(answer), status_code=answer.status, headers=headers)
 
 
-def _begun(answer: Answer) -> Iterator[bytes]:
+def _begun(answer: StoredAnswer) -> Iterator[bytes]:
     yield from answer.pieces
 
 

@@ -106,7 +106,7 @@ class Place(BaseModel):
     reason: str = Field(examples=["must be a number; received 'abc'"])
 
 
-class Problem(BaseModel):
+class ProblemDocument(BaseModel):
     """What went wrong, why, and what to do (RFC 9457)."""
 
     type: str = Field(examples=["urn:seqbatch:wrong-state"])

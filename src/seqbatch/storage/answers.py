@@ -19,7 +19,7 @@ PIECE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class IdempotentCall:
     """A call that may come again.
 
     Parameters
@@ -38,7 +38,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class StoredAnswer:
     """What was answered: a status, headers, and a document in pieces."""
 
     status: int
@@ -47,28 +47,28 @@ class Answer:
     request: str = ""
 
 
-def find(store: SQLStore, call: Call) -> Answer | None:
+def find(store: SQLStore, call: IdempotentCall) -> StoredAnswer | None:
     """Return what was answered to a call of this token and key, None where nothing was."""
     with store.transaction(write=False) as connection:
         return found(connection, store, call)
 
 
-def found(connection: sa.Connection, store: SQLStore, call: Call) -> Answer | None:
+def found(connection: sa.Connection, store: SQLStore, call: IdempotentCall) -> StoredAnswer | None:
     """Return the same within a transaction; its pieces are read when they are wanted."""
     return found_all(connection, store, [call]).get((call.token, call.key))
 
 
 def found_all(
-    connection: sa.Connection, store: SQLStore, calls: Sequence[Call]
-) -> dict[tuple[str, str], Answer]:
+    connection: sa.Connection, store: SQLStore, calls: Sequence[IdempotentCall]
+) -> dict[tuple[str, str], StoredAnswer]:
     """Return what was answered to those of some calls that were answered, by token and key."""
-    by_token = defaultdict[str, dict[str, Call]](dict)
+    by_token = defaultdict[str, dict[str, IdempotentCall]](dict)
     for call in calls:
         by_token[call.token][call.key] = call
     answered = {}
     for token, keys in by_token.items():
         for key, request, headers, status in store.bulk(connection).answers(token, list(keys)):
-            answered[token, key] = Answer(
+            answered[token, key] = StoredAnswer(
                 status=status,
                 headers=json.loads(headers),
                 pieces=_Pieces(store, keys[key]),
@@ -77,7 +77,7 @@ def found_all(
     return answered
 
 
-def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
+def keep(connection: sa.Connection, call: IdempotentCall, answer: StoredAnswer) -> None:
     """Keep an answer, as a part of the transaction that makes the change."""
     connection.execute(schema.answers.insert(), _row(call, answer))
     # One piece at a time: an answer may be long.
@@ -86,7 +86,7 @@ def keep(connection: sa.Connection, call: Call, answer: Answer) -> None:
 
 
 def keep_all(
-    connection: sa.Connection, store: SQLStore, kept: Sequence[tuple[Call, Answer]]
+    connection: sa.Connection, store: SQLStore, kept: Sequence[tuple[IdempotentCall, StoredAnswer]]
 ) -> None:
     """Keep answers of one piece each, all at once."""
     rows = [{**_row(call, answer), "content": b"".join(answer.pieces)} for call, answer in kept]
@@ -94,7 +94,7 @@ def keep_all(
         store.bulk(connection).add_answers(rows)
 
 
-def _row(call: Call, answer: Answer) -> dict[str, Any]:
+def _row(call: IdempotentCall, answer: StoredAnswer) -> dict[str, Any]:
     return {
         "token": call.token,
         "key": call.key,
@@ -105,7 +105,7 @@ def _row(call: Call, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _piece(call: Call, number: int, content: bytes) -> dict[str, Any]:
+def _piece(call: IdempotentCall, number: int, content: bytes) -> dict[str, Any]:
     return {"token": call.token, "key": call.key, "piece": number, "content": content}
 
 
@@ -118,7 +118,7 @@ def forget(store: SQLStore, *, now: datetime | None = None) -> int:
             sa.select(table.c.token, table.c.key).where(table.c.at < before)
         ).all()
         for token, key in old:
-            call = Call(token=token, key=key, request="")
+            call = IdempotentCall(token=token, key=key, request="")
             connection.execute(pieces.delete().where(*_of(pieces, call)))
             connection.execute(table.delete().where(*_of(table, call)))
         return len(old)
@@ -129,7 +129,7 @@ class _Pieces:
     """The pieces of a kept answer, read one by one, as often as they are wanted."""
 
     store: SQLStore
-    call: Call
+    call: IdempotentCall
 
     def __iter__(self) -> Iterator[bytes]:
         table, number = schema.answer_pieces, 0
@@ -144,5 +144,5 @@ class _Pieces:
             number += 1
 
 
-def _of(table: sa.Table, call: Call) -> tuple[sa.ColumnElement[bool], ...]:
+def _of(table: sa.Table, call: IdempotentCall) -> tuple[sa.ColumnElement[bool], ...]:
     return table.c.token == call.token, table.c.key == call.key

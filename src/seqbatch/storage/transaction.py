@@ -18,7 +18,7 @@ from seqbatch.storage.rows import View
 from seqbatch.storage.stores import SQLStore
 
 
-class Together:
+class SharedTransaction:
     """A store for the calls of one campaign, whose changes are parts of one transaction.
 
     The transaction begins with the first change: what a call checks before, it checks without
@@ -47,7 +47,7 @@ class Together:
         self._stack = ExitStack()
         self._view: View | None = None
 
-    def __enter__(self) -> "Together":
+    def __enter__(self) -> "SharedTransaction":
         return self
 
     def __exit__(

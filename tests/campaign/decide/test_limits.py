@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide import decision
-from seqbatch.campaign.decide.decision import Together, weigh
+from seqbatch.campaign.decide.decision import JointDecision, weigh
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.files.doubts import misspelled_strata
 from seqbatch.campaign.record.codec import unpack, unpack_state
@@ -124,7 +124,7 @@ def test_logged_probabilities_say_how_often_each_action_is_given(store):
     hits, told, even = np.zeros((60, 3)), np.zeros((60, 3)), np.zeros((60, 3))
     for seed in range(300):
         now = replace(before, spec=before.spec.model_copy(update={"seed": seed}))
-        file = Together(now, now.made_policy())
+        file = JointDecision(now, now.made_policy())
         file.add(ids, given, state)
         made = file.decided().decided
         told += made.probabilities

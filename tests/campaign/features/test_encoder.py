@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign.features.encoder import Encoder, Room, learn, vectors
-from seqbatch.campaign.features.learned import Learned
+from seqbatch.campaign.features.learned import LearnedFeatures
 from seqbatch.campaign.files.columns import Problems
 from seqbatch.campaign.spec.toml import check_spec
 from tests.oracles import encoder as oracle
@@ -176,7 +176,7 @@ def test_a_case_by_hand():
     assert (age.low, age.high, age.clipped) == (20.0, 70.0, 0)
     numbers = {"age": {"low": 20.0, "high": 70.0, "fill": 0.0, "mean": 40.0, "sd": 20.0,
                        "indicator": False}}  # fmt: skip
-    learned = Learned.of({"numbers": numbers, "rare": {}})
+    learned = LearnedFeatures.of({"numbers": numbers, "rare": {}})
     encoder = encoder_of(features, other=False, learned=learned)
     assert encoder.names == (
         "intercept", "age", "spend", "zip=urban", "zip=rural",
@@ -347,7 +347,7 @@ def test_directions_are_those_that_many_units_show(data, features):
     ({"boolean": {"u": "level"}}, (3, 3)),
 ])  # fmt: skip
 def test_columns_that_repeat_others_by_their_making_are_told(features, wanted):
-    assert encoder_of(features, other=False, learned=Learned()).directions() == wanted
+    assert encoder_of(features, other=False, learned=LearnedFeatures()).directions() == wanted
 
 
 @settings(max_examples=50)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqbatch.campaign.files.csv import (
+    CsvDialect,
     DelimitedError,
-    Dialect,
     dialect_of,
     records,
     stated_delimiter,
@@ -142,7 +142,7 @@ def test_bytes_beyond_windows_1252_are_latin_1(tmp_path):
     path = tmp_path / "u.txt"
     path.write_bytes("a;b\nx\x81;é\n".encode("latin-1"))
     opened, found = read(path)
-    assert (opened.dialect, found) == (Dialect(";", "latin-1"), {"a": ["x\x81"], "b": ["é"]})
+    assert (opened.dialect, found) == (CsvDialect(";", "latin-1"), {"a": ["x\x81"], "b": ["é"]})
     assert opened.read_as.endswith("was read as semicolon-separated, Latin-1 text")
 
 
@@ -264,7 +264,7 @@ def test_encodings_are_looked_for_in_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr(csv, "BLOCK", 64)
     path = tmp_path / "u.csv"
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode("cp1252"))
-    assert dialect_of(path, delimiter=None, encoding=None) == Dialect(";", "cp1252")
+    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "cp1252")
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode())
-    assert dialect_of(path, delimiter=None, encoding=None) == Dialect(";", "utf-8")
+    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "utf-8")
     assert read(path)[1]["city"][-1] == "Köln"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.spec.eligibility import (
     Among,
+    BooleanColumn,
     Both,
-    Column,
     Compare,
+    EligibilityRule,
     Not,
-    Rule,
     columns,
     parsed,
 )
@@ -29,33 +29,39 @@ SIGNS = {
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("may_phone", Column("may_phone")),
-        ("  may phone ", Column("may phone")),
-        ("`may phone`", Column("may phone")),
+        ("may_phone", BooleanColumn("may_phone")),
+        ("  may phone ", BooleanColumn("may phone")),
+        ("`may phone`", BooleanColumn("may phone")),
         ("age >= 18", Compare("age", ">=", 18.0)),
         ("18 <= age", Compare("age", ">=", 18.0)),
         ("-1.5e2 < age", Compare("age", ">", -150.0)),
         ("region <> 'north'", Compare("region", "!=", "north")),
         ('region = "a or b"', Compare("region", "==", "a or b")),
-        ("vip = true", Column("vip")),
-        ("vip != true", Not(Column("vip"))),
-        ("vip = false", Not(Column("vip"))),
-        ("NOT vip", Not(Column("vip"))),
+        ("vip = true", BooleanColumn("vip")),
+        ("vip != true", Not(BooleanColumn("vip"))),
+        ("vip = false", Not(BooleanColumn("vip"))),
+        ("NOT vip", Not(BooleanColumn("vip"))),
         ("city in ['a', 'b']", Among("city", ("a", "b"))),
         ("code not in [1, 2]", Not(Among("code", (1.0, 2.0)))),
         (
             "a and b or c",
-            Both((Both((Column("a"), Column("b")), every=True), Column("c")), every=False),
+            Both(
+                (Both((BooleanColumn("a"), BooleanColumn("b")), every=True), BooleanColumn("c")),
+                every=False,
+            ),
         ),
         (
             "a and (b or c)",
-            Both((Column("a"), Both((Column("b"), Column("c")), every=False)), every=True),
+            Both(
+                (BooleanColumn("a"), Both((BooleanColumn("b"), BooleanColumn("c")), every=False)),
+                every=True,
+            ),
         ),
-        ("not a and b", Both((Not(Column("a")), Column("b")), every=True)),
+        ("not a and b", Both((Not(BooleanColumn("a")), BooleanColumn("b")), every=True)),
         ("größe > 3", Compare("größe", ">", 3.0)),
     ],
 )
-def test_rules_are_read(text: str, rule: Rule) -> None:
+def test_rules_are_read(text: str, rule: EligibilityRule) -> None:
     assert parsed(text) == rule
 
 
@@ -90,10 +96,10 @@ def test_columns_are_told_with_what_they_are_used_as() -> None:
     }  # fmt: skip
 
 
-def _literal(rule: Rule, row: dict[str, object]) -> bool | None:
+def _literal(rule: EligibilityRule, row: dict[str, object]) -> bool | None:
     """Return what a rule says of one row, by hand: None where that is not known."""
     match rule:
-        case Column(name):
+        case BooleanColumn(name):
             return row[name]  # type: ignore[return-value]
         case Compare(name, sign, value):
             return None if row[name] is None else SIGNS[sign](row[name], value)
@@ -111,7 +117,7 @@ def _literal(rule: Rule, row: dict[str, object]) -> bool | None:
 
 RULES = st.recursive(
     st.one_of(
-        st.just(Column("vip")),
+        st.just(BooleanColumn("vip")),
         st.builds(
             Compare, st.just("age"), st.sampled_from(sorted(SIGNS)), st.integers(0, 3).map(float)
         ),
@@ -139,7 +145,9 @@ ROWS = st.lists(
 
 @settings(max_examples=200)
 @given(rule=RULES, rows=ROWS)
-def test_rules_mean_what_they_say_of_each_row(rule: Rule, rows: list[dict[str, object]]) -> None:
+def test_rules_mean_what_they_say_of_each_row(
+    rule: EligibilityRule, rows: list[dict[str, object]]
+) -> None:
     types = {"vip": pa.bool_(), "age": pa.float64(), "city": pa.string()}
     table = pa.table(
         {name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}
@@ -151,7 +159,7 @@ def test_rules_mean_what_they_say_of_each_row(rule: Rule, rows: list[dict[str, o
 
 
 def test_the_fallback_is_for_those_who_may_get_nothing_else() -> None:
-    rules = (None, Column("phone"), Column("mail"))
+    rules = (None, BooleanColumn("phone"), BooleanColumn("mail"))
     table = pa.table({"phone": [True, False, None], "mail": [False, False, True]})
     found = Eligibility(("none", "call", "letter"), rules, 0).mask(table)
     assert found.tolist() == [[False, True, False], [True, False, False], [False, False, True]]

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.analysis import Columns
+from seqbatch.campaign.decide.analysis import ModelColumns
 from seqbatch.campaign.views.findings_text import with_sections
 from seqbatch.campaign.views.report import document
 from seqbatch.campaign.views.report_pictures import Bar, Predicted, Share, predictions, shares
@@ -460,6 +460,6 @@ def test_days_are_told_in_their_own_numbers(store):
 def test_a_nothing_stays_one_when_a_column_is_scaled_back():
     shares = np.arange(1, 100) / 100
     for mean, spread in zip(shares, np.sqrt(shares * (1 - shares)), strict=True):
-        columns = Columns(("intercept", "member"), np.array([0]), np.array([mean]),
+        columns = ModelColumns(("intercept", "member"), np.array([0]), np.array([mean]),
                           np.array([spread]), ((0.0, 1.0),))  # fmt: skip
         assert columns.own_value(1, -mean / spread) == 0.0

@@ -186,7 +186,7 @@ PIECE = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ModelColumns:
     """The model's columns: those that varied in the first wave, and how they are standardised.
 
     Parameters
@@ -208,7 +208,7 @@ class Columns:
     scales: tuple[tuple[float, float], ...]
 
     @classmethod
-    def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "Columns":
+    def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "ModelColumns":
         """Return columns that are known by their places among the encoder's."""
         names = [encoder.names[place] for place in places]
         scales = _scales(encoder)
@@ -282,7 +282,7 @@ class Logged:
         return (first, *(number for number in range(len(names)) if number != first))
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> ModelColumns:
         """The model's columns, by a pass over the first wave that counts."""
         encoder = self.now.encoder()
         moments: Moments | None = None
@@ -293,7 +293,7 @@ class Logged:
         spread = np.sqrt(moments.variance)
         # Sums of a column that is constant may differ from it in the last digits.
         places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
-        return Columns.of(encoder, places, moments.mean[places], spread[places])
+        return ModelColumns.of(encoder, places, moments.mean[places], spread[places])
 
     @property
     def each_wave(self) -> list["WaveRows"]:

@@ -277,7 +277,7 @@ def within(metric: Metric, mean: float | None) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Tally:
+class WaveCounts:
     """Units of one wave with an outcome, absent ones among them, and without, by action."""
 
     seen: Allocation
@@ -308,7 +308,7 @@ class Tally:
         }
 
     @classmethod
-    def zero(cls, now: Situation) -> "Tally":
+    def zero(cls, now: Situation) -> "WaveCounts":
         """Return the tally of nobody."""
         actions = len(now.actions)
         return cls(
@@ -318,8 +318,8 @@ class Tally:
             metrics=MetricSums(now.spec.metrics, actions),
         )
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
+    def __add__(self, other: "WaveCounts") -> "WaveCounts":
+        return WaveCounts(
             self.seen + other.seen,
             self.missing + other.missing,
             self.absent + other.absent,
@@ -327,11 +327,11 @@ class Tally:
         )
 
 
-def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Tally:
+def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> WaveCounts:
     """Count a wave's units and outcomes."""
     chunks = [extent.chunk for extent in reader.extents(wave=wave)]
     pieces = reader.unit_chunks(given=False, chunks=chunks)
-    total = Tally.zero(now)
+    total = WaveCounts.zero(now)
     for part in over(lambda chunk: counted_chunk(now, chunk, known), pieces):
         total += part
     return total
@@ -342,9 +342,9 @@ def columns_counted(now: Situation) -> list[str]:
     return ["action", *(f"p{action}" for action in range(len(now.actions)))]
 
 
-def counted_chunk(now: Situation, chunk: UnitChunk, known: Ledger) -> Tally:
+def counted_chunk(now: Situation, chunk: UnitChunk, known: Ledger) -> WaveCounts:
     """Count the units and outcomes of one chunk."""
-    counted, count = Tally.zero(now), len(now.actions)
+    counted, count = WaveCounts.zero(now), len(now.actions)
     decided = unpack(chunk.decided, columns_counted(now))
     actions = decided["action"].to_numpy().astype(np.int64)
     probabilities = probabilities_of(decided, count)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from seqbatch.allocation import Limited, limited, rounded
 from seqbatch.allocation.rounding import as_floats, whole_parts
-from seqbatch.campaign.decide.draws import Draws, all_of, draws
+from seqbatch.campaign.decide.draws import UnitDraws, all_of, draws
 from seqbatch.campaign.decide.limits import limits_left
 from seqbatch.campaign.files.columns import Texts
 from seqbatch.campaign.record.decisions import Decided
@@ -77,7 +77,7 @@ class Weighed:
         return preferred(self.scores, self.actions, self.candidates)
 
 
-def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Weighed:
+def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: UnitDraws) -> Weighed:
     """Ask the policy about units of the open wave; pure, the same however the units are cut.
 
     Parameters
@@ -138,7 +138,9 @@ def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
     return own
 
 
-def decide(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Draws) -> Decided:
+def decide(
+    now: Situation, policy: Policy, state: Any, given: pa.Table, draws: UnitDraws
+) -> Decided:
     """Decide for units of the open wave, each by its own draws; see :func:`weigh`."""
     said = weigh(now, policy, state, given, draws)
     count, options = said.probabilities.shape
@@ -213,14 +215,14 @@ class Balanced:
         }
 
 
-class Together:
+class JointDecision:
     """The units of one file, gathered piece by piece until they are decided on together."""
 
     def __init__(self, now: Situation, policy: Policy) -> None:
         self._now = now
         self._policy = policy
         self._said: list[Weighed] = []
-        self._draws: list[Draws] = []
+        self._draws: list[UnitDraws] = []
         self._given: list[pa.Table] = []
 
     def __len__(self) -> int:
@@ -248,7 +250,7 @@ class Together:
 def decide_together(
     now: Situation,
     said: Weighed,
-    drawn: Draws,
+    drawn: UnitDraws,
     strata: Integers | None,
     logged: Floats | None = None,
 ) -> Balanced:
@@ -284,7 +286,7 @@ def decide_together(
     return Balanced(decided(now, said, made.actions, found, randomised), prices)
 
 
-def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Draws) -> Limited:
+def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: UnitDraws) -> Limited:
     """Bring the policy's own part of the table within limits, or all of it where that must be.
 
     The last files of a wave can find less left of an action than chance alone would give it; then
@@ -314,7 +316,7 @@ def _key(now: Situation) -> bytes:
 
 
 def _randomised(
-    table: Floats, actions: Integers, eligible: Bools | None, share: float, drawn: Draws
+    table: Floats, actions: Integers, eligible: Bools | None, share: float, drawn: UnitDraws
 ) -> Bools:
     """Say which units count as randomised.
 

@@ -26,7 +26,7 @@ DIGITS = ((0, 13), (13, 26), (26, 32))
 
 
 @dataclass(frozen=True)
-class Draws:
+class UnitDraws:
     """Three numbers in [0, 1) for each unit, and its lot.
 
     Parameters
@@ -49,14 +49,14 @@ class Draws:
     def __len__(self) -> int:
         return len(self.choice)
 
-    def take(self, rows: Places | slice) -> "Draws":
+    def take(self, rows: Places | slice) -> "UnitDraws":
         """Return the draws of these units alone."""
-        return Draws(self.randomised[rows], self.choice[rows], self.place[rows], self.lot[rows])
+        return UnitDraws(self.randomised[rows], self.choice[rows], self.place[rows], self.lot[rows])
 
 
-def all_of(pieces: Sequence[Draws]) -> Draws:
+def all_of(pieces: Sequence[UnitDraws]) -> UnitDraws:
     """Return the draws of units one after another."""
-    return Draws(
+    return UnitDraws(
         np.concatenate([piece.randomised for piece in pieces]),
         np.concatenate([piece.choice for piece in pieces]),
         np.concatenate([piece.place for piece in pieces]),
@@ -66,7 +66,7 @@ def all_of(pieces: Sequence[Draws]) -> Draws:
 
 def draws(
     seed: int, campaign: str, units: Texts, *, by: Hash = "blake2", lots: bool = True
-) -> Draws:
+) -> UnitDraws:
     """Return the draws of units, by their ids.
 
     Parameters
@@ -98,17 +98,17 @@ def md5_key(seed: int, campaign: str) -> str:
     return sha256(f"{seed}\n{campaign}".encode()).hexdigest()
 
 
-def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> Draws:
+def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> UnitDraws:
     key = blake2b(f"{seed}\n{campaign}".encode(), digest_size=32).digest()
     parts = [blake2b(unit.encode(), key=key, digest_size=32).digest() for unit in units]
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
     # 53 bits are all that a float between 0 and 1 holds.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
     randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
-    return Draws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
+    return UnitDraws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
 
 
-def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> Draws:
+def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> UnitDraws:
     words = _md5_words(md5_key(seed, campaign), units)
     high, low = words[:, 0], words[:, 1]
     # 13 digits are 52 bits: of the first word, of what is left of it and the second, and the rest.
@@ -120,7 +120,7 @@ def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> Draws:
         # All 128 bits are spent: the lot has a key, and a hash, of its own.
         lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
     choice = chosen.astype(np.float64) * 2.0**-52
-    return Draws(randomised, choice, place, np.ascontiguousarray(lot))
+    return UnitDraws(randomised, choice, place, np.ascontiguousarray(lot))
 
 
 def _md5_words(key: str, units: Texts) -> AnyArray:

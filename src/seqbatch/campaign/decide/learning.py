@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.counts import Tally, columns_counted, counted_chunk, tally
+from seqbatch.campaign.decide.counts import WaveCounts, columns_counted, counted_chunk, tally
 from seqbatch.campaign.decide.decision import BLOCK
 from seqbatch.campaign.features.encoder import Room, largest, vectors
 from seqbatch.campaign.files.threads import over
@@ -131,7 +131,9 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     return ended(policy, state, None)
 
 
-def closed_and_counted(now: Situation, state: Any, reader: Reader, news: News) -> tuple[Any, Tally]:
+def closed_and_counted(
+    now: Situation, state: Any, reader: Reader, news: News
+) -> tuple[Any, WaveCounts]:
     """Return what :func:`closed` does, and the open wave counted: its rows are read once.
 
     Twice where outcomes are learned one after another, while counting is done by all threads.
@@ -144,11 +146,11 @@ def closed_and_counted(now: Situation, state: Any, reader: Reader, news: News) -
 
 def _closed_exactly(
     now: Situation, state: Any, reader: Reader, news: News, *, counting: bool
-) -> tuple[Any, Tally]:
-    policy, sums, counted = now.made_policy(), GroupSums(now, state), Tally.zero(now)
+) -> tuple[Any, WaveCounts]:
+    policy, sums, counted = now.made_policy(), GroupSums(now, state), WaveCounts.zero(now)
 
-    def summed(chunk: UnitChunk) -> tuple[GroupSums, Tally]:
-        own, part = sums.empty(), Tally.zero(now)
+    def summed(chunk: UnitChunk) -> tuple[GroupSums, WaveCounts]:
+        own, part = sums.empty(), WaveCounts.zero(now)
         if counting and chunk.wave == now.wave:
             decided = RowsAtHand.of(chunk.decided, [*columns_counted(now), "group"])
             chunk = replace(chunk, decided=decided)

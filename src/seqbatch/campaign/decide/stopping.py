@@ -11,9 +11,9 @@ import numpy as np
 from seqbatch.campaign.decide.analysis import (
     ENOUGH_EVENTS,
     NOTHING,
-    Columns,
     FewEvents,
     Logged,
+    ModelColumns,
     PlannedWave,
     few_events,
     information,
@@ -43,7 +43,7 @@ from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.intervals import quantile
 from seqbatch.inference.looks import repeated, standardised
 from seqbatch.inference.model import Evidence, ReturnedByAction
-from seqbatch.inference.rows import Moments, Tally
+from seqbatch.inference.rows import Moments, ScoreSums
 
 # ----------------------------------------------------------------------
 # What a look keeps for the next one: sums over all waves so far.
@@ -68,7 +68,7 @@ class KeptSums:
         wave is added, and the moments of features are gone: looks do not ask for them.
     """
 
-    columns: Columns
+    columns: ModelColumns
     summaries: tuple[WaveSummary, ...]
 
     @property
@@ -113,7 +113,7 @@ class KeptSums:
             for wave in range(len(arrays["counts"]))
         ]  # fmt: skip
         parts = (arrays[name] for name in ("places", "mean", "spread"))
-        return cls(Columns.of(now.encoder(), *parts), tuple(made))
+        return cls(ModelColumns.of(now.encoder(), *parts), tuple(made))
 
 
 def looked_at(actions: int) -> tuple[Contrast, ...]:
@@ -127,7 +127,7 @@ def _summary(
     units, outcomes, residuals = counts
     return WaveSummary(
         contrasts=looked_at(len(evidence.assigned)),
-        overall=Tally(outcomes, Moments(units, *scores), costs),
+        overall=ScoreSums(outcomes, Moments(units, *scores), costs),
         segments={},
         evidence=evidence,
         squared_residuals=squares,

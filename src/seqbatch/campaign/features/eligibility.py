@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files.columns import MISSING, categories, read_booleans, read_numbers
-from seqbatch.campaign.spec.eligibility import Among, Both, Column, Compare, Kind, Not, Rule
+from seqbatch.campaign.spec.eligibility import (
+    Among,
+    BooleanColumn,
+    Both,
+    Compare,
+    EligibilityRule,
+    Kind,
+    Not,
+)
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Bools
 
@@ -74,7 +82,7 @@ class Eligibility:
     """
 
     names: tuple[str, ...]
-    rules: tuple[Rule | None, ...]
+    rules: tuple[EligibilityRule | None, ...]
     fallback: int | None
 
     @classmethod
@@ -113,10 +121,10 @@ class Eligibility:
         return f"no action is eligible for this unit ({', '.join(self.names)})"
 
 
-def _holds(rule: Rule, given: pa.Table) -> Any:
+def _holds(rule: EligibilityRule, given: pa.Table) -> Any:
     """Return whether a rule holds of each unit: yes, no, or null where that is not known."""
     match rule:
-        case Column(name):
+        case BooleanColumn(name):
             return _plain(given.column(name))
         case Compare(name, sign, value):
             return COMPARED[sign](_plain(given.column(name)), value)

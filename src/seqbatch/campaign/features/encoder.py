@@ -15,7 +15,7 @@ from seqbatch.campaign.features.boolean import BooleanFeature
 from seqbatch.campaign.features.categorical import CategoricalFeature, HashedFeature, LevelsFeature
 from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.eligibility import BesideColumn, Eligibility
-from seqbatch.campaign.features.learned import Learned, learn_number
+from seqbatch.campaign.features.learned import LearnedFeatures, learn_number
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.files.columns import TOO_LARGE_ENCODED, Problems, texts
 from seqbatch.campaign.spec.features import Features, Hashed
@@ -71,7 +71,7 @@ class Encoder:
     features: Features
     start: datetime.date | None
     other: bool
-    learned: Learned | None
+    learned: LearnedFeatures | None
     actions: tuple[Mapping[str, float], ...] = ()
     unit_columns: tuple[str, ...] = ()
     cluster: str | None = None
@@ -84,7 +84,7 @@ class Encoder:
         spec: Spec,
         *,
         actions: Sequence[Action],
-        learned: Learned | None,
+        learned: LearnedFeatures | None,
         given: Sequence[str] | None = None,
     ) -> "Encoder":
         """Return the encoder of a spec, for these actions, of which some may still be given."""
@@ -275,7 +275,9 @@ class Encoder:
         return np.concatenate([alike, crossed.reshape(shape)], axis=2)
 
 
-def learn(encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: int) -> Learned:
+def learn(
+    encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: int
+) -> LearnedFeatures:
     """Return what the units of the first wave teach.
 
     Parameters
@@ -305,7 +307,7 @@ def learn(encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: 
             row += piece.num_rows
         for part, own in zip(some, values, strict=True):
             found[part.name] = learn_number(own, part.rules)
-    return Learned(found, _learn_rare(encoder, pieces))
+    return LearnedFeatures(found, _learn_rare(encoder, pieces))
 
 
 def _learn_rare(

@@ -43,7 +43,7 @@ class FrozenNumber:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedFeatures:
     """What the first wave taught, by column: numbers, and the levels that are too rare."""
 
     numbers: Mapping[str, FrozenNumber] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Learned:
         }
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> "Learned":
+    def of(cls, plain: Mapping[str, Any]) -> "LearnedFeatures":
         """Return what plain values say."""
         return cls(
             {name: FrozenNumber(**number) for name, number in plain["numbers"].items()},

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.reading import Problem
+from seqbatch.campaign.files.reading import RowProblem
 from seqbatch.campaign.spec.formats import (
     ISO,
     SAME,
@@ -52,7 +52,7 @@ class Problems:
     """
 
     def __init__(self, *, most: int | None = MOST_PROBLEMS) -> None:
-        self.found: list[Problem] = []
+        self.found: list[RowProblem] = []
         self._most = most
 
     def add(self, start: int, column: str, reasons: dict[int, str]) -> None:

@@ -254,7 +254,7 @@ OTHERWISE = {
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """How a file is spelled.
 
     Parameters
@@ -307,7 +307,7 @@ def stated_encoding(value: str) -> str:
     return {"utf_8_sig": "utf-8", "utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name, name)
 
 
-def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> Dialect:
+def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> CsvDialect:
     """Return how a file is spelled, looking for what was not stated."""
     _refuse_otherwise(path)
     encoding = stated_encoding(encoding) if encoding else _encoding(path)
@@ -324,7 +324,7 @@ def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> Di
         delimiter = found[1]
     else:
         delimiter = _delimiter(text)
-    return Dialect(delimiter, encoding, before)
+    return CsvDialect(delimiter, encoding, before)
 
 
 def decoded(path: Path, encoding: str) -> Iterator[bytes]:

@@ -13,8 +13,8 @@ from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.files.columns import is_text, several_spellings, told_apart, undictionaried
-from seqbatch.campaign.files.reading import Problem, Source
-from seqbatch.campaign.spec.eligibility import Among, Both, Compare, Not, Rule
+from seqbatch.campaign.files.reading import RowProblem, Source
+from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
 from seqbatch.campaign.spec.formats import PLAIN, THOUSANDS
 from seqbatch.campaign.spec.size_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import Floats
@@ -125,7 +125,7 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
     )
 
 
-def _texts(rule: Rule | None) -> Iterator[tuple[str, str]]:
+def _texts(rule: EligibilityRule | None) -> Iterator[tuple[str, str]]:
     """Yield the texts that a rule compares with, each with its column."""
     match rule:
         case Compare(name, _, str(value)):
@@ -374,7 +374,7 @@ class UnclearDots:
             pc.any(pc.match_substring_regex(column, WITHOUT)).as_py()
         )
 
-    def problems(self, advice: str) -> list[Problem]:
+    def problems(self, advice: str) -> list[RowProblem]:
         """Return a problem for each column that remains unclear, by its first such row.
 
         Parameters

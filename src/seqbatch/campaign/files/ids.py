@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files.columns import Texts, as_column, as_list, buffers, texts, told_apart
-from seqbatch.campaign.files.reading import Problem
+from seqbatch.campaign.files.reading import RowProblem
 from seqbatch.campaign.files.threads import over
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.texts import hash_texts
@@ -201,7 +201,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[str, 
     )
 
 
-def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[Problem]:
+def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProblem]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text.
 
     Parameters

@@ -19,8 +19,8 @@ import pyarrow.parquet
 
 from seqbatch.campaign.files import unpacked_size
 from seqbatch.campaign.files.csv import (
+    CsvDialect,
     DelimitedError,
-    Dialect,
     Records,
     decoded,
     dialect_of,
@@ -71,7 +71,7 @@ ENDINGS = {
 #: What files that are read may be called besides.
 READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
 
-Problem = tuple[int, str, str]
+RowProblem = tuple[int, str, str]
 
 
 @dataclass
@@ -101,16 +101,16 @@ class Source:
     seen: "Fingerprint | None" = None
     delimiter: str | None = None
     encoding: str | None = None
-    ragged: list[Problem] = field(default_factory=list)
+    ragged: list[RowProblem] = field(default_factory=list)
     #: From which rows on lines are how many ahead of rows.
     _ahead: list[tuple[Integers, Integers]] = field(default_factory=list)
 
     @cached_property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> CsvDialect:
         """How a CSV file is spelled."""
         assert self.path is not None
         path = self.path
-        found: Dialect = self.reading(
+        found: CsvDialect = self.reading(
             lambda: dialect_of(path, delimiter=self.delimiter, encoding=self.encoding)
         )
         return found
@@ -132,7 +132,7 @@ class Source:
         """What places in the file are called."""
         return "line" if self.file_format == "csv" else "row"
 
-    def invalid(self, problems: list[Problem], consequence: str = NOTHING) -> InvalidFileError:
+    def invalid(self, problems: list[RowProblem], consequence: str = NOTHING) -> InvalidFileError:
         """Return the error for these problems, whose places are lines of a CSV file."""
         return InvalidFileError(self.name, problems, consequence, place=self.place)
 

@@ -37,7 +37,7 @@ from seqbatch.campaign.files.ids import (
     similar_ids,
     with_nul,
 )
-from seqbatch.campaign.files.reading import Problem, Source, no_such_column
+from seqbatch.campaign.files.reading import RowProblem, Source, no_such_column
 from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.size_limits import LONGEST_ID, MOST_PROBLEMS
@@ -55,7 +55,7 @@ Piece = tuple[pa.Array, pa.Table]
 
 
 @dataclass(frozen=True)
-class Units:
+class CheckedUnits:
     """The checked units of a file, to be read in pieces as often as needed."""
 
     _spool: IO[bytes]
@@ -97,7 +97,7 @@ class Units:
 @contextmanager
 def read_units(
     source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
-) -> Iterator[Units]:
+) -> Iterator[CheckedUnits]:
     """Check a whole file of units and keep it aside; refuse it with all of its problems.
 
     Parameters
@@ -116,7 +116,7 @@ def read_units(
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
-        doubts: list[Problem] = []
+        doubts: list[RowProblem] = []
         last = None
         sums: dict[str, Summed] = {}
         unclear = UnclearDots(source, _unspelled(encoder))
@@ -136,7 +136,7 @@ def read_units(
         _refuse_totals(last, encoder, start, summed, problems)
         problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
-        units = Units(spool, len(prints), source, encoder)
+        units = CheckedUnits(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
             problems.found.extend(repeated_ids(units, prints, encoder.unit))
         # The last row was judged as such.
@@ -161,11 +161,11 @@ class _Checked:
 
     batch: Any
     content: Any
-    problems: list[Problem]
+    problems: list[RowProblem]
     prints: AnyArray
     alike: AnyArray
     sums: dict[str, Summed]
-    doubts: list[Problem]
+    doubts: list[RowProblem]
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,9 @@ def _refuse_totals(
         problems.add(rows - 1, unit, {0: reason})
 
 
-def _doubted_totals(last: Any, units: Units, rows: int, sums: tuple[str, ...]) -> tuple[str, ...]:
+def _doubted_totals(
+    last: Any, units: CheckedUnits, rows: int, sums: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return a warning of a last row that may hold totals."""
     if not sums:
         return ()

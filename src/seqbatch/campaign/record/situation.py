@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.features.learned import Learned
+from seqbatch.campaign.features.learned import LearnedFeatures
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec
@@ -97,7 +97,7 @@ class Situation:
     policy: dict[str, Any]
     wave: int = 1
     units: tuple[int, ...] = (0,)
-    learned: Learned | None = None
+    learned: LearnedFeatures | None = None
     closes: tuple[int, ...] = field(default=())
     sequence: int = 0
     hash: str = ""
@@ -201,7 +201,7 @@ class Situation:
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
                 "waiting": _waiting(plain["waiting"]),
-                "learned": None if learned is None else Learned.of(learned),
+                "learned": None if learned is None else LearnedFeatures.of(learned),
             }
         )
 
@@ -359,7 +359,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 units=(*past, 0),
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
-                learned=now.learned if learned is None else Learned.of(learned),
+                learned=now.learned if learned is None else LearnedFeatures.of(learned),
                 clipped=_clipped(now, event),
                 observed=0,
                 in_wave={},

@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.spec.eligibility import Column, Kind, columns, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
 from seqbatch.campaign.spec.parts import distinct
 
@@ -113,7 +113,7 @@ def _check_rules(spec: "Spec") -> None:
                     f"eligible.{action} uses {name}, a date, which rules cannot compare; give the "
                     "units a column of yes and no instead"
                 )
-            if name not in kinds and isinstance(rule, Column):
+            if name not in kinds and isinstance(rule, BooleanColumn):
                 kinds[name] = kind
             if name not in kinds:
                 raise ValueError(_unknown(action, name, kind, kinds))

@@ -33,7 +33,7 @@ from seqbatch.campaign.spec.formats import PLAIN
 from seqbatch.campaign.spec.profile import (
     NAMELESS,
     NOTHING,
-    Column,
+    ColumnProfile,
     cell,
     columns_of,
     doubted_rows,
@@ -76,7 +76,7 @@ MOST_SPELLINGS = 8
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ColumnProposal:
     """What becomes of a column.
 
     Parameters
@@ -104,16 +104,16 @@ class Proposal:
         """Whether a person should look at it before the campaign is created."""
         return self.became == "question" or CHECK in self.why
 
-    def asked(self, question: str) -> "Proposal":
+    def asked(self, question: str) -> "ColumnProposal":
         """Return the same feature as a question."""
         return replace(self, became="question", why=question, among=self.became)
 
 
-def proposed(ways: Ways, habits: Habits, *, today: date) -> Proposal:
+def proposed(ways: Ways, habits: Habits, *, today: date) -> ColumnProposal:
     """Return what becomes of a column by its values alone, and by what is in the future."""
     column = ways.column
     if why := _useless(column):
-        return Proposal(column.name, "left out", why=why)
+        return ColumnProposal(column.name, "left out", why=why)
     if _is_boolean(column):
         return _boolean(column)
     if ways.dates:
@@ -121,17 +121,17 @@ def proposed(ways: Ways, habits: Habits, *, today: date) -> Proposal:
     if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
         return _numeric(ways, habits)
     if why := _mixed(column, ways) or _wordy(column):
-        return Proposal(column.name, "left out", why=why)
+        return ColumnProposal(column.name, "left out", why=why)
     if _is_float(column):
-        return Proposal(column.name, "left out", why="has numbers that are not finite")
+        return ColumnProposal(column.name, "left out", why="has numbers that are not finite")
     return _categorical(column)
 
 
-def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> Proposal:
+def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> ColumnProposal:
     """Return what becomes of a column that somebody takes for a kind, or say why it cannot be."""
     column = ways.column
     if kind == "left out":
-        return Proposal(column.name, kind, why="as asked for")
+        return ColumnProposal(column.name, kind, why="as asked for")
     if kind == "numeric" and ways.numbers:
         made = _numeric(ways, habits)
     elif kind == "date" and ways.dates:
@@ -150,7 +150,7 @@ def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> Pro
     return made
 
 
-def _useless(column: Column) -> str:
+def _useless(column: ColumnProfile) -> str:
     """Return why a column can tell nothing, "" where it may."""
     if not 0 < len(column.name) <= 200:
         return "a name must have 1 to 200 characters; rename the column to use it"
@@ -163,7 +163,7 @@ def _useless(column: Column) -> str:
     return ""
 
 
-def _is_boolean(column: Column) -> bool:
+def _is_boolean(column: ColumnProfile) -> bool:
     """Say whether there are a yes and a no, and nothing else."""
     if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
         return False
@@ -171,20 +171,20 @@ def _is_boolean(column: Column) -> bool:
     return not read.wrong and len(set(read.values.tolist())) == 2
 
 
-def _boolean(column: Column) -> Proposal:
+def _boolean(column: ColumnProfile) -> ColumnProposal:
     text, share = column.example, column.counts.max() / column.present
     why = f"yes or no, {_short(text)} in {share:.0%} of rows"
     if not column.missing:
-        return Proposal(column.name, "boolean", '"refuse"', why)
-    return Proposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
+        return ColumnProposal(column.name, "boolean", '"refuse"', why)
+    return ColumnProposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
 
 
-def _date(ways: Ways, habits: Habits, today: date) -> Proposal:
+def _date(ways: Ways, habits: Habits, today: date) -> ColumnProposal:
     column = ways.column
     way, remark = chosen_date(ways, habits)
     days = way.days(column.values)
     if days.min() == days.max():
-        return Proposal(column.name, "left out", why="has one date and gaps")
+        return ColumnProposal(column.name, "left out", why="has one date and gaps")
     first, last = (date(1970, 1, 1) + timedelta(int(day)) for day in (days.min(), days.max()))
     settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
     why = [f"{first} to {last}"]
@@ -195,7 +195,7 @@ def _date(ways: Ways, habits: Habits, today: date) -> Proposal:
         why.append(f"{_missing(column)} the median")
     late = int(column.counts[days > (today - date(1970, 1, 1)).days].sum())
     future = f"{CHECK} {counted(late, 'date')} after {today}" if late else ""
-    return Proposal(column.name, "date", value(settings), _joined(*why, remark, future))
+    return ColumnProposal(column.name, "date", value(settings), _joined(*why, remark, future))
 
 
 def _extent(low: float, high: float) -> str:
@@ -209,16 +209,16 @@ def _extent(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}"
 
 
-def _numeric(ways: Ways, habits: Habits) -> Proposal:
+def _numeric(ways: Ways, habits: Habits) -> ColumnProposal:
     column = ways.column
     way, remark = chosen_number(ways, habits)
     low, high = float(way.numbers.min()), float(way.numbers.max())
     if numbers_rows(way.numbers, column.codes):
-        return Proposal(column.name, "left out", why="counts the rows of the file")
+        return ColumnProposal(column.name, "left out", why="counts the rows of the file")
     if low == high:
-        return Proposal(column.name, "left out", why="has one number and gaps")
+        return ColumnProposal(column.name, "left out", why="has one number and gaps")
     if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
-        return Proposal(column.name, "left out", why=why)
+        return ColumnProposal(column.name, "left out", why=why)
     settings: dict[str, Any] = {"scale": "learn"}
     said = [_extent(low, high), in_words(way.example)]
     if column.missing:
@@ -229,10 +229,10 @@ def _numeric(ways: Ways, habits: Habits) -> Proposal:
         settings["format"] = way.example or PLAIN
     said.append(_tail(way.numbers, column))
     text = '"learn"' if len(settings) == 1 else value(settings)
-    return Proposal(column.name, "numeric", text, _joined(*said, remark))
+    return ColumnProposal(column.name, "numeric", text, _joined(*said, remark))
 
 
-def _tail(numbers: Floats, column: Column) -> str:
+def _tail(numbers: Floats, column: ColumnProfile) -> str:
     """Return what there is to say of a long tail of positive numbers."""
     order = np.argsort(numbers)
     reached = np.cumsum(column.counts[order])
@@ -245,7 +245,7 @@ def _tail(numbers: Floats, column: Column) -> str:
     )
 
 
-def _mixed(column: Column, ways: Ways) -> str:
+def _mixed(column: ColumnProfile, ways: Ways) -> str:
     """Return what is wrong with a column of text that is mostly numbers or dates."""
     if not column.is_text or ways.numbers or is_code(column.name) or column.distinct < 3:
         return ""
@@ -261,7 +261,7 @@ def _mixed(column: Column, ways: Ways) -> str:
     return ""
 
 
-def _wordy(column: Column) -> str:
+def _wordy(column: ColumnProfile) -> str:
     """Return why values are no category: every unit has its own, or they are prose."""
     lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
     if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
@@ -269,7 +269,7 @@ def _wordy(column: Column) -> str:
     return _like_an_id(column)
 
 
-def _like_an_id(column: Column) -> str:
+def _like_an_id(column: ColumnProfile) -> str:
     """Return why a column tells units apart rather than describing them, "" where it does not."""
     if column.distinct == column.present and column.present > 2:
         return "like an id: a different value in every row"
@@ -278,7 +278,7 @@ def _like_an_id(column: Column) -> str:
     return ""
 
 
-def _categorical(column: Column) -> Proposal:
+def _categorical(column: ColumnProfile) -> ColumnProposal:
     least = min(LEAST, column.rows // 200)
     order = column.by_count[:MOST_LEVELS]
     order = order[column.counts[order] >= least]
@@ -286,7 +286,7 @@ def _categorical(column: Column) -> Proposal:
     if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
         many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
         rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
-        return Proposal(column.name, "categorical", value(rules), many)
+        return ColumnProposal(column.name, "categorical", value(rules), many)
     counts = {str(column.values[place].as_py()): int(column.counts[place]) for place in order}
     # What often means that nothing is known is a level like others where it is written out.
     words = {text: count for text, count in column.words.items() if count >= least}
@@ -307,7 +307,7 @@ def _categorical(column: Column) -> Proposal:
         why.append(f"{_missing(column)} a level of their own")
     if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
         why.append(f"{CHECK} {spelled}; spell them alike in the file")
-    return Proposal(column.name, "categorical", value(settings), _joined(*why))
+    return ColumnProposal(column.name, "categorical", value(settings), _joined(*why))
 
 
 def _is_whole(ways: Ways) -> bool:
@@ -315,11 +315,11 @@ def _is_whole(ways: Ways) -> bool:
     return not ways.numbers[0].example and bool((own == np.round(own)).all())
 
 
-def _is_float(column: Column) -> bool:
+def _is_float(column: ColumnProfile) -> bool:
     return bool(pa.types.is_floating(column.values.type))
 
 
-def _missing(column: Column) -> str:
+def _missing(column: ColumnProfile) -> str:
     return f"missing ones ({column.missing / column.rows:.1%}) get"
 
 
@@ -331,7 +331,7 @@ def _short(text: str) -> str:
     return quoted(text[:40] + ("..." if len(text) > 40 else ""))
 
 
-def _some(column: Column) -> str:
+def _some(column: ColumnProfile) -> str:
     """Return some values that differ in shape."""
     shapes: dict[str, str] = {}
     for text in column.texts[:2000].to_pylist():
@@ -469,7 +469,7 @@ class Draft:
     origin: str
     rows: int
     unit: tuple[str, ...]
-    columns: tuple[Proposal, ...]
+    columns: tuple[ColumnProposal, ...]
     decimal_comma: bool = False
 
     @property
@@ -528,7 +528,7 @@ def draft_of(
     ]
     made = _without_repeats(columns, first, _measures(every, habits), said=kinds)
     if opened.has_index:
-        made.insert(0, Proposal("(no name)", "left out", why=NAMELESS))
+        made.insert(0, ColumnProposal("(no name)", "left out", why=NAMELESS))
     return Draft(
         opened.name,
         columns[0].rows,
@@ -539,7 +539,7 @@ def draft_of(
 
 
 def require_there(
-    opened: Source, columns: Sequence[Column], said: Mapping[str, Iterable[str]]
+    opened: Source, columns: Sequence[ColumnProfile], said: Mapping[str, Iterable[str]]
 ) -> None:
     """Refuse what is said of columns that the file does not have."""
     known = [column.name for column in columns]
@@ -549,7 +549,7 @@ def require_there(
             raise InvalidArgumentError(what, rule, ", ".join(unknown))
 
 
-def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Proposal:
+def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> ColumnProposal:
     why = "tells units apart"
     if len(units) > 1:
         why += f" together with {', '.join(other for other in units if other != name)}"
@@ -557,7 +557,7 @@ def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Pro
         why += ": a different value in every row"
         if profile.unlikely_id(name) == 2:
             why += f"; {CHECK} its name does not say that these are ids"
-    return Proposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
+    return ColumnProposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
 
 
 def _ending_in_sums(every: list[Ways], habits: Habits) -> tuple[str, ...]:
@@ -574,13 +574,13 @@ def _ending_in_sums(every: list[Ways], habits: Habits) -> tuple[str, ...]:
     )
 
 
-def _doubted_totals(opened: Source, unit: Column, sums: Sequence[str]) -> str:
+def _doubted_totals(opened: Source, unit: ColumnProfile, sums: Sequence[str]) -> str:
     """Return what is to be checked of a last row that may hold totals, "" for nothing."""
     [line] = opened.lines(np.array([unit.rows], dtype=np.int64)).tolist()
     return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
 
 
-def _doubted_subtotals(opened: Source, columns: list[Column]) -> str:
+def _doubted_subtotals(opened: Source, columns: list[ColumnProfile]) -> str:
     """Return what is to be checked of the first rows that may hold totals, "" for nothing."""
     found = doubted_rows(columns)[:NAMED_TOTALS]
     places = opened.lines(np.array([row + 1 for row, _, _ in found], dtype=np.int64)).tolist()
@@ -589,32 +589,36 @@ def _doubted_subtotals(opened: Source, columns: list[Column]) -> str:
     )
 
 
-def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> Proposal:
+def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> ColumnProposal:
     if ways.column.name == reward:
-        return Proposal(reward, "left out", why="the reward, which no unit has before its wave")
+        return ColumnProposal(
+            reward, "left out", why="the reward, which no unit has before its wave"
+        )
     return proposed(ways, habits, today=today)
 
 
-def _asking(proposal: Proposal) -> Proposal:
+def _asking(proposal: ColumnProposal) -> ColumnProposal:
     """Return a question instead of a feature that may be an outcome or a treatment."""
     ask = profile.question(proposal.column)
     return proposal.asked(ask) if ask and proposal.became in FEATURES else proposal
 
 
 def _without_repeats(
-    columns: Sequence[Column],
-    made: list[Proposal],
+    columns: Sequence[ColumnProfile],
+    made: list[ColumnProposal],
     measures: dict[str, Floats],
     *,
     said: Container[str],
-) -> list[Proposal]:
+) -> list[ColumnProposal]:
     """Leave out what says the same as an earlier column."""
     became = {proposal.column: proposal.became for proposal in made}
     kept = [column for column in columns if became[column.name] in ("unit", *FEATURES)]
     measured = {n: own for n, own in measures.items() if became[n] in ("numeric", "date")}
     twins = repeated(sorted(kept, key=lambda column: became[column.name] != "unit"), measured)
     return [
-        Proposal(each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}")
+        ColumnProposal(
+            each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}"
+        )
         if each.column in twins and each.became != "unit" and each.column not in said
         else each
         for each in made

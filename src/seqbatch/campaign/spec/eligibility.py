@@ -38,7 +38,7 @@ DEEPEST = 50
 
 
 @dataclass(frozen=True)
-class Column:
+class BooleanColumn:
     """A column of yes and no."""
 
     name: str
@@ -65,22 +65,22 @@ class Among:
 class Not:
     """The opposite of a rule."""
 
-    rule: "Rule"
+    rule: "EligibilityRule"
 
 
 @dataclass(frozen=True)
 class Both:
     """Rules that all hold (`every`), or of which at least one does."""
 
-    rules: tuple["Rule", ...]
+    rules: tuple["EligibilityRule", ...]
     every: bool
 
 
-Rule = Column | Compare | Among | Not | Both
+EligibilityRule = BooleanColumn | Compare | Among | Not | Both
 
 
 @lru_cache(maxsize=256)
-def parsed(text: str) -> Rule:
+def parsed(text: str) -> EligibilityRule:
     """Return the rule of a text.
 
     >>> parsed("may phone")
@@ -95,14 +95,14 @@ def parsed(text: str) -> Rule:
     """
     bare = text.strip()
     if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare.lower())) & set(WORDS):
-        return Column(bare)
+        return BooleanColumn(bare)
     return _Parser(text).run()
 
 
-def columns(rule: Rule) -> Iterator[tuple[str, Kind]]:
+def columns(rule: EligibilityRule) -> Iterator[tuple[str, Kind]]:
     """Yield the columns of a rule, each with what it is used as."""
     match rule:
-        case Column(name):
+        case BooleanColumn(name):
             yield name, "yes or no"
         case Compare(name, _, value):
             yield name, _kind(value)
@@ -148,7 +148,7 @@ class _Parser:
     def _where(self, place: int) -> str:
         return f"in the rule {self._text!r} at character {place + 1}"
 
-    def run(self) -> Rule:
+    def run(self) -> EligibilityRule:
         if not self._tokens:
             raise ValueError("a rule must not be empty: name a column, or compare one with a value")
         rule = self._either()
@@ -176,24 +176,24 @@ class _Parser:
         got = "the end" if kind == "end" else repr(word)
         raise ValueError(f"{self._where(place)} {wanted} must follow; received {got}")
 
-    def _either(self) -> Rule:
+    def _either(self) -> EligibilityRule:
         rules = [self._all()]
         while self._take("or"):
             rules.append(self._all())
         return rules[0] if len(rules) == 1 else Both(tuple(rules), every=False)
 
-    def _all(self) -> Rule:
+    def _all(self) -> EligibilityRule:
         rules = [self._one()]
         while self._take("and"):
             rules.append(self._one())
         return rules[0] if len(rules) == 1 else Both(tuple(rules), every=True)
 
-    def _one(self) -> Rule:
+    def _one(self) -> EligibilityRule:
         self._depth += 1
         if self._depth > DEEPEST:
             raise ValueError(f"a rule may have at most {DEEPEST} brackets within one another")
         if self._take("not"):
-            rule: Rule = Not(self._one())
+            rule: EligibilityRule = Not(self._one())
         elif self._take("("):
             rule = self._either()
             if not self._take(")"):
@@ -203,7 +203,7 @@ class _Parser:
         self._depth -= 1
         return rule
 
-    def _comparison(self) -> Rule:
+    def _comparison(self) -> EligibilityRule:
         kind, _ = self._peek()
         if kind in ("number", "text"):
             value = self._value()
@@ -218,7 +218,7 @@ class _Parser:
             return self._among(name)
         if self._peek()[1] in SAME and self._peek()[0] == "sign":
             return self._compared(name, self._sign(), self._value())
-        return Column(name)
+        return BooleanColumn(name)
 
     def _name(self) -> str:
         kind, word = self._peek()
@@ -244,11 +244,11 @@ class _Parser:
         self._place += 1
         return float(word) if kind == "number" else word[1:-1]
 
-    def _compared(self, name: str, sign: str, value: Value) -> Rule:
+    def _compared(self, name: str, sign: str, value: Value) -> EligibilityRule:
         if isinstance(value, bool):
             if sign not in ("==", "!="):
                 raise ValueError(f"{name} can be = or != {str(value).lower()}, not {sign} it")
-            yes = Column(name)
+            yes = BooleanColumn(name)
             return yes if value == (sign == "==") else Not(yes)
         if isinstance(value, str) and sign not in ("==", "!="):
             raise ValueError(

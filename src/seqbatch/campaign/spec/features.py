@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from seqbatch.campaign.spec.formats import DateFormat, NumberExample
-from seqbatch.campaign.spec.parts import Name, Number, Part, Share, Whole, distinct
+from seqbatch.campaign.spec.parts import Name, Number, Share, SpecPart, Whole, distinct
 from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
 #: Quantiles of the first wave between which a number is kept, unless something else is declared.
@@ -18,7 +18,7 @@ QUANTILES = (0.001, 0.999)
 Pair = tuple[Number, Number]
 
 
-class Scaling(Part):
+class Scaling(SpecPart):
     """Subtract `mean` and divide by `sd`, fixed at creation."""
 
     mean: Number
@@ -53,7 +53,7 @@ def _clip(value: Any) -> Any:
     )
 
 
-class NumberRules(Part):
+class NumberRules(SpecPart):
     """What numbers and dates have in common: missing values and outliers.
 
     Parameters
@@ -162,7 +162,7 @@ class DateRules(NumberRules):
         return "days" in self.parts
 
 
-class Levels(Part):
+class Levels(SpecPart):
     """A category, with an indicator for each level.
 
     Parameters
@@ -196,7 +196,7 @@ class Levels(Part):
         return self.least > 0
 
 
-class Hashed(Part):
+class Hashed(SpecPart):
     """A category of many levels, which fall by a hash of their text into `hash` cells."""
 
     hash: Whole = Field(ge=1, le=4096)
@@ -261,7 +261,7 @@ Categorical = Annotated[
 ]
 
 
-class Features(Part):
+class Features(SpecPart):
     """How a unit's columns become the numbers of the model."""
 
     intercept: bool = True

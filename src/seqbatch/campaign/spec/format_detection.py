@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.files.columns import read_dates, read_numbers
 from seqbatch.campaign.spec.formats import ISO, NumberFormat, cell_pattern, plain
-from seqbatch.campaign.spec.profile import Column
+from seqbatch.campaign.spec.profile import ColumnProfile
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
 
@@ -279,7 +279,7 @@ CHECK = "CHECK:"
 class Ways:
     """A column, and the ways in which all of its values can be read as numbers or as dates."""
 
-    column: Column
+    column: ColumnProfile
     numbers: tuple[Spelling, ...] = ()
     dates: tuple[DateSpelling, ...] = ()
 
@@ -303,7 +303,7 @@ class Habits:
     semicolons: bool = False
 
 
-def ways_of(column: Column) -> Ways:
+def ways_of(column: ColumnProfile) -> Ways:
     """Look for the ways to read a column."""
     kind = column.values.type
     if not column.distinct:
@@ -320,7 +320,7 @@ def ways_of(column: Column) -> Ways:
     return Ways(column, numbers=() if has_leading_zeros(column) else spellings(texts))
 
 
-def has_leading_zeros(column: Column) -> bool:
+def has_leading_zeros(column: ColumnProfile) -> bool:
     """Say whether whole numbers begin with zeros, which would be lost if they were numbers."""
     return column.is_text and _some(column, r"^0\d+$")
 
@@ -376,5 +376,5 @@ def chosen_date(ways: Ways, habits: Habits) -> tuple[DateSpelling, str]:
     )
 
 
-def _some(column: Column, pattern: str) -> bool:
+def _some(column: ColumnProfile, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(column.texts, pattern)).as_py())

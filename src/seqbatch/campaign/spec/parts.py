@@ -31,7 +31,7 @@ Number = Annotated[
 Share = Annotated[Number, Field(ge=0, le=1)]
 
 
-class Part(BaseModel):
+class SpecPart(BaseModel):
     """What all parts of a spec share: unknown keys are refused, nothing changes later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -57,7 +57,7 @@ SPANS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 LONGEST_WAIT = timedelta(days=3_650)
 
 
-class Measured(Part):
+class Measured(SpecPart):
     """A number of the outcome file: what is better, what it may be, and how it is told."""
 
     direction: Literal["max", "min"] = "max"
@@ -165,7 +165,7 @@ def waiting(text: str) -> timedelta:
 Count = Annotated[Whole, Field(ge=0, le=MOST_UNITS)]
 
 
-class Capacity(Part):
+class Capacity(SpecPart):
     """How often an action may be given: in each wave, in all; and how often it must be in each."""
 
     each_wave: Count | None = None
@@ -183,7 +183,7 @@ class Capacity(Part):
         return self
 
 
-class Budget(Part):
+class Budget(SpecPart):
     """What the actions' declared costs may sum to: in each wave, in all."""
 
     each_wave: Number | None = Field(default=None, ge=0)

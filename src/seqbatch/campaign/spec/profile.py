@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files.doubts import HEADER, refusal, subtotals, worded
-from seqbatch.campaign.files.reading import Problem, Source
+from seqbatch.campaign.files.reading import RowProblem, Source
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.size_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
 from seqbatch.campaign.spec.spec import RESERVED
@@ -33,7 +33,7 @@ NOTHING = "nothing was made"
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnProfile:
     """What a column of a file of units looks like.
 
     Parameters
@@ -113,7 +113,7 @@ class Column:
         return str(self.values[int(self.by_count[0])].as_py())
 
 
-def columns_of(opened: Source) -> list[Column]:
+def columns_of(opened: Source) -> list[ColumnProfile]:
     """Look at every column of a file; refuse one without rows, or too large to look at."""
     names = opened.columns()
     pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
@@ -173,7 +173,7 @@ def _bytes(piece: pa.DictionaryArray) -> int:
     return int(text_bytes(piece.dictionary).sum()) + 8 * len(piece.dictionary) + 4 * len(piece)
 
 
-def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Column:
+def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> ColumnProfile:
     """Put the pieces of a column together."""
     every = pa.concat_arrays([piece.dictionary for piece in pieces]).dictionary_encode()
     values = every.dictionary
@@ -196,7 +196,7 @@ def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Co
     }
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return Column(
+    return ColumnProfile(
         name,
         kind,
         values.filter(pa.array(kept[:-1])),
@@ -298,8 +298,8 @@ FIRSTS = 5
 
 
 def unit_columns(
-    columns: Sequence[Column], numbers: dict[str, Floats], dates: set[str]
-) -> list[Column]:
+    columns: Sequence[ColumnProfile], numbers: dict[str, Floats], dates: set[str]
+) -> list[ColumnProfile]:
     """Return the column of the ids, or the smallest pair of columns, [] where there is none.
 
     A column whose name says so comes first, then text, then a pair that such a name begins.
@@ -332,7 +332,7 @@ def unit_columns(
     return whole[:1]
 
 
-def _may_tell(column: Column) -> bool:
+def _may_tell(column: ColumnProfile) -> bool:
     """Say whether ids may be in a column: nothing missing, text or whole numbers."""
     kind = column.values.type
     texty = pa.types.is_string(kind) or pa.types.is_integer(kind)
@@ -342,7 +342,7 @@ def _may_tell(column: Column) -> bool:
     return int(text_bytes(column.values).max(initial=0)) <= LONGEST_ID
 
 
-def _pair(usable: list[Column]) -> list[Column]:
+def _pair(usable: list[ColumnProfile]) -> list[ColumnProfile]:
     """Return a column whose name is that of ids and the one of fewest values that completes it."""
     firsts = [column for column in usable if unlikely_id(column.name) < 2 and column.distinct > 1]
     firsts.sort(key=lambda column: (unlikely_id(column.name), -column.distinct))
@@ -353,7 +353,7 @@ def _pair(usable: list[Column]) -> list[Column]:
     return []
 
 
-def _together_unique(one: Column, two: Column) -> bool:
+def _together_unique(one: ColumnProfile, two: ColumnProfile) -> bool:
     if one.distinct * two.distinct < one.rows:
         return False
     both = one.codes.astype(np.int64) * two.distinct + two.codes
@@ -367,13 +367,15 @@ def numbers_rows(numbers: Floats, codes: Integers) -> bool:
     return bool((np.diff(numbers[codes]) == 1).all())
 
 
-def repeated(columns: Sequence[Column], numbers: dict[str, Floats]) -> dict[str, tuple[str, str]]:
+def repeated(
+    columns: Sequence[ColumnProfile], numbers: dict[str, Floats]
+) -> dict[str, tuple[str, str]]:
     """Return the columns that say the same as an earlier one, with its name and how.
 
     Numbers are the same where one is a multiple of the other, perhaps moved; other values where
     each value of one goes with one value of the other, in every row.
     """
-    seen: dict[bytes, Column] = {}
+    seen: dict[bytes, ColumnProfile] = {}
     found = {}
     for column in columns:
         if column.distinct < 2:
@@ -385,7 +387,7 @@ def repeated(columns: Sequence[Column], numbers: dict[str, Floats]) -> dict[str,
     return found
 
 
-def _how(one: Column, two: Column, numbers: dict[str, Floats]) -> str:
+def _how(one: ColumnProfile, two: ColumnProfile, numbers: dict[str, Floats]) -> str:
     if one.name in numbers:
         same = np.array_equal(
             _by_row(one, numbers[one.name]), _by_row(two, numbers[two.name]), equal_nan=True
@@ -395,7 +397,7 @@ def _how(one: Column, two: Column, numbers: dict[str, Floats]) -> str:
     return "has the same values as" if same else "has other words for the values of"
 
 
-def _mark(column: Column, numbers: Floats | None) -> bytes:
+def _mark(column: ColumnProfile, numbers: Floats | None) -> bytes:
     """Return what two columns have in common where they say the same."""
     if numbers is None:
         ranks = np.full(column.distinct + 1, -1, dtype=np.int32)
@@ -409,14 +411,14 @@ def _mark(column: Column, numbers: Floats | None) -> bytes:
                                 .tobytes()).digest()  # fmt: skip
 
 
-def _order(column: Column) -> Integers:
+def _order(column: ColumnProfile) -> Integers:
     """Return the places of the values in the order in which they first occur."""
     there = column.codes[column.codes >= 0]
     places, first = np.unique(there, return_index=True)
     return places[np.argsort(first)]
 
 
-def _by_row(column: Column, numbers: Floats) -> Floats:
+def _by_row(column: ColumnProfile, numbers: Floats) -> Floats:
     return np.append(numbers, np.nan)[column.codes]
 
 
@@ -434,7 +436,9 @@ LEAST = 2
 NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 
 
-def misfits(opened: Source, columns: list[Column], sums: Collection[str]) -> list[Problem]:
+def misfits(
+    opened: Source, columns: list[ColumnProfile], sums: Collection[str]
+) -> list[RowProblem]:
     """Return what is wrong with rows that cannot be units, by the places they have in the file.
 
     Parameters
@@ -456,13 +460,13 @@ def misfits(opened: Source, columns: list[Column], sums: Collection[str]) -> lis
     return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
 
 
-def cell(column: Column, row: int) -> str:
+def cell(column: ColumnProfile, row: int) -> str:
     """Return a cell as text, "" where it is missing."""
     code = int(column.codes[row])
     return "" if code < 0 else str(column.values[code].as_py())
 
 
-def _repeated_headers(columns: list[Column]) -> list[Problem]:
+def _repeated_headers(columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return the rows that repeat the header, as in files that were put one below another."""
     rows = np.arange(columns[0].rows)
     for column in columns:
@@ -475,7 +479,7 @@ def _repeated_headers(columns: list[Column]) -> list[Problem]:
     return [(row, "", HEADER) for row in rows.tolist()]
 
 
-def _second_header(columns: list[Column]) -> list[Problem]:
+def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return the first row where it has words in every column that has numbers below."""
     words = []
     for column in columns:
@@ -494,7 +498,7 @@ def _second_header(columns: list[Column]) -> list[Problem]:
     return [(0, "", reason)]
 
 
-def _is_number_below(column: Column) -> bool:
+def _is_number_below(column: ColumnProfile) -> bool:
     """Say whether all values of a column but the first row's are numbers, and there are some."""
     first = int(column.codes[0])
     others = np.arange(column.distinct) != (first if first >= 0 else -1)
@@ -505,7 +509,7 @@ def _is_number_below(column: Column) -> bool:
     )
 
 
-def _totals(columns: list[Column], sums: Collection[str]) -> list[Problem]:
+def _totals(columns: list[ColumnProfile], sums: Collection[str]) -> list[RowProblem]:
     """Return the last row where an id of it says that it holds totals."""
     last = columns[0].rows - 1
     for column in columns:
@@ -517,7 +521,7 @@ def _totals(columns: list[Column], sums: Collection[str]) -> list[Problem]:
     return []
 
 
-def doubted_rows(columns: list[Column]) -> list[Problem]:
+def doubted_rows(columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return the rows but the last that may hold totals, by the first column that says so."""
     for column in columns:
         if column is columns[0] or unlikely_id(column.name) < 2:
@@ -529,12 +533,12 @@ def doubted_rows(columns: list[Column]) -> list[Problem]:
     return []
 
 
-def _doubt(columns: list[Column], column: Column, row: int) -> str:
+def _doubt(columns: list[ColumnProfile], column: ColumnProfile, row: int) -> str:
     others = [cell(other, row) for other in columns if other is not column]
     return subtotals(cell(column, row), others)
 
 
-def _without_ids(columns: list[Column]) -> list[Problem]:
+def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return rows without an id where all others have one of their own, in a column named so."""
     named = [column for column in columns if unlikely_id(column.name) < 2]
     if any(column.distinct == column.rows for column in named):
@@ -550,7 +554,7 @@ def _without_ids(columns: list[Column]) -> list[Problem]:
     return []
 
 
-def _repeated_ids(opened: Source, columns: list[Column]) -> list[Problem]:
+def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return rows that repeat an id where nearly all have one of their own, in a column named so.
 
     Where another column of text tells rows apart, it may be the ids: then nothing is returned.
@@ -565,7 +569,7 @@ def _repeated_ids(opened: Source, columns: list[Column]) -> list[Problem]:
     return []
 
 
-def is_number(column: Column) -> bool:
+def is_number(column: ColumnProfile) -> bool:
     """Say whether all values of a column of text look like numbers that have no leading zeros."""
     texts = column.texts
     return all(
@@ -574,7 +578,7 @@ def is_number(column: Column) -> bool:
     )
 
 
-def repeats(column: Column) -> list[int]:
+def repeats(column: ColumnProfile) -> list[int]:
     """Return the rows whose value stands in an earlier row."""
     there = np.flatnonzero(column.codes >= 0)
     _, firsts = np.unique(column.codes[there], return_index=True)
@@ -584,7 +588,7 @@ def repeats(column: Column) -> list[int]:
     return rows
 
 
-def repeated_id(opened: Source, column: Column, row: int) -> str:
+def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
     """Return what is wrong with a row that repeats an id."""
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
@@ -606,9 +610,9 @@ REASON = (
 )
 
 
-def no_ids(opened: Source, columns: list[Column]) -> list[Problem]:
+def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return what is wrong with a file in which nothing tells units apart."""
-    found: list[Problem] = [(0, "", REASON)]
+    found: list[RowProblem] = [(0, "", REASON)]
     if opened.has_index:
         found.append((0, "", NAMELESS))
     for column in [each for each in columns if unlikely_id(each.name) < 2][:FEW_IDS]:
@@ -616,7 +620,7 @@ def no_ids(opened: Source, columns: list[Column]) -> list[Problem]:
     return found
 
 
-def _faults(opened: Source, column: Column) -> list[Problem]:
+def _faults(opened: Source, column: ColumnProfile) -> list[RowProblem]:
     """Return the first missing and the first repeated value of a column, and how many there are."""
     faults = []
     gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from seqbatch.campaign.spec.checks import check_constraints, check_elsewhere, check_exact
-from seqbatch.campaign.spec.eligibility import Column, Kind, Rule, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.parts import (
     AnyCapacity,
@@ -16,9 +16,9 @@ from seqbatch.campaign.spec.parts import (
     Metric,
     Name,
     Number,
-    Part,
     Reward,
     Share,
+    SpecPart,
     Whole,
     distinct,
 )
@@ -40,7 +40,7 @@ RESERVED = (
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 
 
-class Action(Part):
+class Action(SpecPart):
     """One thing that can be done to a unit, with its own features where the model is shared.
 
     What it costs is taken off the reward that is learned from (added, where less is better).
@@ -51,7 +51,7 @@ class Action(Part):
     cost: Number = 0.0
 
 
-class Grid(Part):
+class WaveGrid(SpecPart):
     """When waves end: given sizes, a plan, or whenever they are closed."""
 
     sizes: tuple[Annotated[Whole, Field(ge=1, le=MOST_UNITS)], ...] | None = Field(
@@ -64,7 +64,7 @@ class Grid(Part):
     adaptive: bool = False
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Grid":
+    def _one_way(self) -> "WaveGrid":
         if (self.sizes is not None) + self.calendar + (self.plan is not None) != 1:
             raise ValueError("exactly one of sizes, calendar = true and plan is needed")
         if self.sizes == ():
@@ -88,7 +88,7 @@ class Grid(Part):
         return self
 
 
-class Stopping(Part):
+class StoppingRule(SpecPart):
     """When to stop early, declared before the first unit: for success, and for futility.
 
     `alpha` is the two-sided error of all looks together.
@@ -99,19 +99,19 @@ class Stopping(Part):
     futility: bool = False
 
     @model_validator(mode="after")
-    def _meaningful(self) -> "Stopping":
+    def _meaningful(self) -> "StoppingRule":
         if self.futility and self.rule == "none":
             raise ValueError('futility needs a rule: "obrien-fleming" or "pocock"')
         return self
 
 
-class Reported(Part):
+class Reported(SpecPart):
     """What findings and reports tell apart: columns whose values are segments."""
 
     segments: tuple[Name, ...] = Field(default=(), max_length=MOST_METRICS)
 
 
-class PolicyChoice(Part):
+class PolicyChoice(SpecPart):
     """A policy by its name, and its parameters."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -119,7 +119,7 @@ class PolicyChoice(Part):
     kind: Name
 
 
-class Spec(Part):
+class Spec(SpecPart):
     """Everything that is fixed when a campaign is created."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -138,9 +138,9 @@ class Spec(Part):
     reward: Reward
     metrics: tuple[Metric, ...] = Field(default=(), max_length=MOST_METRICS)
     outcome: Name | None = None
-    grid: Grid
+    grid: WaveGrid
     policy: PolicyChoice | None = None
-    stopping: Stopping = Stopping()
+    stopping: StoppingRule = StoppingRule()
     report: Reported = Reported()
     randomised: Share = 0.0
     floor: Number = Field(default=0.0, ge=0)
@@ -253,14 +253,14 @@ class Spec(Part):
         return bool(self.capacity) or self.budget is not None
 
     @property
-    def rules(self) -> dict[str, Rule]:
+    def rules(self) -> dict[str, EligibilityRule]:
         """Who may get an action, for those that not everybody may get."""
         return {name: parsed(text) for name, text in self.eligible.items()}
 
     @property
     def beside(self) -> dict[str, Kind]:
         """Columns that are kept for rules and strata, and are neither features nor ids."""
-        alone = [rule.name for rule in self.rules.values() if isinstance(rule, Column)]
+        alone = [rule.name for rule in self.rules.values() if isinstance(rule, BooleanColumn)]
         used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
         used |= dict.fromkeys(alone, "yes or no")
         known = {*self.features.columns, self.cluster}

@@ -10,7 +10,7 @@ from typing import Any
 
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.reading import source
-from seqbatch.campaign.spec.draft import FEATURES, Draft, Proposal, draft_of
+from seqbatch.campaign.spec.draft import FEATURES, ColumnProposal, Draft, draft_of
 from seqbatch.campaign.spec.draft import Choices as Choices
 from seqbatch.campaign.spec.formats import THOUSANDS
 from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
@@ -118,8 +118,8 @@ EXAMPLE = Draft(
     10_000,
     ("unit",),
     (
-        Proposal("age", "numeric", '"learn"'),
-        Proposal("region", "categorical", '["north", "south"]'),
+        ColumnProposal("age", "numeric", '"learn"'),
+        ColumnProposal("region", "categorical", '["north", "south"]'),
     ),
 )
 

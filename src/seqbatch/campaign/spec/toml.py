@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seqbatch.campaign.spec.parts import Part
+from seqbatch.campaign.spec.parts import SpecPart
 from seqbatch.campaign.spec.size_limits import DEEPEST, LONGEST_SPEC
 from seqbatch.campaign.spec.spec import RENAMED, Spec
 from seqbatch.display import visible
@@ -341,7 +341,7 @@ def _not_toml(said: str, text: str, name: str) -> str:
 
 def _settings() -> list[str]:
     """Return the names of all settings there are."""
-    return [name for part in Part.__subclasses__() for name in part.model_fields]
+    return [name for part in SpecPart.__subclasses__() for name in part.model_fields]
 
 
 def _require_shallow(text: str, name: str) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.decision import Balanced, Together, decide
+from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.files.columns import decoded
 from seqbatch.campaign.files.reading import Source, has_ending, named, source
 from seqbatch.campaign.files.threads import over
-from seqbatch.campaign.files.units import Piece, Units, read_units
+from seqbatch.campaign.files.units import CheckedUnits, Piece, read_units
 from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import frozen_state
 from seqbatch.campaign.record.decisions import (
@@ -86,7 +86,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Deciding:
+class PieceDecider:
     """What is the same for all pieces of a file.
 
     Parameters
@@ -175,7 +175,7 @@ class Drawing:
         The checked list.
     """
 
-    def __init__(self, change: Change, now: Situation, everybody: Units) -> None:
+    def __init__(self, change: Change, now: Situation, everybody: CheckedUnits) -> None:
         self._change = change
         self._now = now
         self._everybody = everybody
@@ -342,7 +342,7 @@ class Assigning:
     def run(
         self,
         source: Source,
-        checked: Units,
+        checked: CheckedUnits,
         out: Writer | None,
         rest: Writer | None,
         report: Callable[[int], None],
@@ -359,7 +359,7 @@ class Assigning:
         tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
             out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
-        deciding = Deciding(self.change, self.now, self._policy, self._together)
+        deciding = PieceDecider(self.change, self.now, self._policy, self._together)
         claimed = self._claimed((self._drawing or checked).pieces())
         with closing(over(deciding.answered, claimed)) as pieces:
             for answered in pieces:
@@ -470,10 +470,10 @@ class Assigning:
             self._state = frozen_state(self.change, self.now)
         return self._state
 
-    def _decide_together(self, checked: Units | Drawing) -> None:
+    def _decide_together(self, checked: CheckedUnits | Drawing) -> None:
         """Decide for all new units of the file that fit, before any of them is kept."""
         room = self.now.left
-        event = Together(self.now, self._policy)
+        event = JointDecision(self.now, self._policy)
         for units, given in checked.pieces():
             fresh = np.flatnonzero(self.change.numbers(units) < 0)
             if room is not None:

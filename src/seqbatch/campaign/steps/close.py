@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import ChiSquare, MetricRow, Tally, missingness
+from seqbatch.campaign.decide.counts import ChiSquare, MetricRow, WaveCounts, missingness
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import LookTaken, inflated, look, unlooked
 from seqbatch.campaign.features.encoder import learn
-from seqbatch.campaign.features.learned import Learned
+from seqbatch.campaign.features.learned import LearnedFeatures
 from seqbatch.campaign.files.reading import source
 from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
 from seqbatch.campaign.record.decisions import EarlierDecisions
@@ -224,7 +224,7 @@ class Closing:
     def _by_force(self) -> tuple[str, ...]:
         return ("close", self.now.name, "--force", "--reason", "YOUR REASON")
 
-    def _counted(self, counted: Tally, news: News, gone: Absentees) -> dict[str, Any]:
+    def _counted(self, counted: WaveCounts, news: News, gone: Absentees) -> dict[str, Any]:
         """Return what the event tells of the wave: counts by action, tests and metrics."""
         now = self.now
         names = [action.name for action in now.actions]
@@ -334,7 +334,7 @@ class Closing:
         used = int(still_used(now, state, decided).sum())
         return used, len(late) - used
 
-    def _learned(self) -> Learned | None:
+    def _learned(self) -> LearnedFeatures | None:
         """Return what the first wave teaches of the features, None in later ones."""
         if self.now.wave > 1:
             return None
@@ -345,7 +345,7 @@ class Closing:
         )
 
 
-def _clipped(learned: Learned | None) -> dict[str, Any]:
+def _clipped(learned: LearnedFeatures | None) -> dict[str, Any]:
     """Return the counts of the first wave's values beyond its own bounds, where there are any."""
     numbers = {} if learned is None else learned.numbers
     found = {name: number.clipped for name, number in numbers.items() if number.clipped}

@@ -33,8 +33,8 @@ from seqbatch.campaign.views.report_pictures import (
 )
 from seqbatch.campaign.views.report_results import (
     DIFFERENT,
-    Feature,
     Material,
+    ReportedFeature,
     gathered,
     metrics,
     nothing,
@@ -114,14 +114,14 @@ def _top(rule: RuleAnswer) -> list[str]:
     return sorted(rule.coefficients, key=lambda name: -rule.shares.get(name, 0.0))
 
 
-def _strongest(of: Material, rule: RuleAnswer, top: Sequence[str]) -> list[Feature]:
+def _strongest(of: Material, rule: RuleAnswer, top: Sequence[str]) -> list[ReportedFeature]:
     """Return the features in which the two most given actions differ most, by the model."""
     first, second = (rule.coefficients[name] for name in top[:2])
     by = sorted(of.features, key=lambda one: -abs(first[one.place] - second[one.place]))
     return by[:TOLD]
 
 
-def _words(top: Sequence[str], strongest: Sequence[Feature]) -> str:
+def _words(top: Sequence[str], strongest: Sequence[ReportedFeature]) -> str:
     names = ", ".join(one.name for one in strongest[:3])
     return (
         f"What tells most whether {top[0]} or {top[1]} is better for a unit: {names}. The table "
@@ -132,7 +132,7 @@ def _words(top: Sequence[str], strongest: Sequence[Feature]) -> str:
 
 
 def _table(
-    of: Material, rule: RuleAnswer, top: Sequence[str], strongest: Sequence[Feature]
+    of: Material, rule: RuleAnswer, top: Sequence[str], strongest: Sequence[ReportedFeature]
 ) -> Table:
     first, second = (rule.coefficients[name] for name in top[:2])
     rows = []
@@ -149,7 +149,7 @@ def _table(
                  words=("feature", "change"))  # fmt: skip
 
 
-def _picture(of: Material, rule: RuleAnswer, features: Sequence[Feature]) -> Picture:
+def _picture(of: Material, rule: RuleAnswer, features: Sequence[ReportedFeature]) -> Picture:
     scale = of.found.measure.scale
     names = _top(rule)[:ACTIONS]
     points = [
@@ -174,7 +174,7 @@ def _picture(of: Material, rule: RuleAnswer, features: Sequence[Feature]) -> Pic
     )
 
 
-def _predicted(coefficients: Sequence[float], feature: Feature, value: float) -> float:
+def _predicted(coefficients: Sequence[float], feature: ReportedFeature, value: float) -> float:
     """Return the model's prediction, all other columns at their means, where they are 0."""
     place = (value - feature.mean) / feature.spread
     return coefficients[0] + coefficients[feature.place] * place

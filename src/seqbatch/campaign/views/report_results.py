@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, sqrt
 
-from seqbatch.campaign.decide.analysis import Columns, logged
+from seqbatch.campaign.decide.analysis import ModelColumns, logged
 from seqbatch.campaign.decide.counts import SMALL
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
@@ -33,7 +33,7 @@ DIFFERENT = 0.01
 
 
 @dataclass(frozen=True)
-class Feature:
+class ReportedFeature:
     """A column of the model in its own numbers.
 
     Parameters
@@ -76,7 +76,7 @@ class Material:
     now: Situation
     events: Sequence[Event]
     step: Step | None
-    features: tuple[Feature, ...]
+    features: tuple[ReportedFeature, ...]
 
     @cached_property
     def created(self) -> Situation:
@@ -105,7 +105,7 @@ def gathered(store: Store, name: str, *, at_event: int | None = None) -> Materia
     last = len(events)
     found = findings(store, name, at_event=last)
     now = situation(events)
-    features: tuple[Feature, ...] = ()
+    features: tuple[ReportedFeature, ...] = ()
     if found.rule is not None:
         with store.read(name) as reader:
             features = _features(now, logged(reader, now).columns)
@@ -119,7 +119,7 @@ def gathered(store: Store, name: str, *, at_event: int | None = None) -> Materia
     )
 
 
-def _features(now: Situation, columns: Columns) -> tuple[Feature, ...]:
+def _features(now: Situation, columns: ModelColumns) -> tuple[ReportedFeature, ...]:
     return tuple(
         _feature(now, columns, place)
         for place, name in enumerate(columns.names)
@@ -127,7 +127,7 @@ def _features(now: Situation, columns: Columns) -> tuple[Feature, ...]:
     )
 
 
-def _feature(now: Situation, columns: Columns, place: int) -> Feature:
+def _feature(now: Situation, columns: ModelColumns, place: int) -> ReportedFeature:
     name, mean = columns.names[place], columns.own_value(place, 0.0)
     spread = columns.own_value(place, 1.0) - mean
     binary = 0 < mean < 1 and isclose(spread, sqrt(mean * (1 - mean)), rel_tol=1e-2)
@@ -136,7 +136,7 @@ def _feature(now: Situation, columns: Columns, place: int) -> Feature:
     if kept is not None and not binary:
         low = low if kept.low is None else max(low, kept.low)
         high = high if kept.high is None else min(high, kept.high)
-    return Feature(name, place, mean, spread, low, high, binary)
+    return ReportedFeature(name, place, mean, spread, low, high, binary)
 
 
 # ----------------------------------------------------------------------

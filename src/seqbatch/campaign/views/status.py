@@ -24,7 +24,7 @@ from seqbatch.planning.replanning import Proposal
 
 
 @dataclass(frozen=True)
-class Wave:
+class WaveStatus:
     """One wave: its size as planned, its units and outcomes, and whether it is closed.
 
     `observed` counts the recorded outcomes, and `absent` the units that have none and count as what
@@ -70,7 +70,7 @@ class ActionRow:
 # Waves whose rows are kept elsewhere, as status shows them: by what their closings say.
 
 
-def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[Wave, ...]:
+def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[WaveStatus, ...]:
     """Return every wave, closed or not."""
     closes = {event.payload["wave"]: event.payload for event in _closes(now, events)}
     made = []
@@ -80,7 +80,7 @@ def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[Wave, ...]
         units, seen, absent = (
             sum(said[what].values()) for what in ("assigned", "observed", "absent")
         )
-        made.append(Wave(number, size, units, seen, number in closes, absent))
+        made.append(WaveStatus(number, size, units, seen, number in closes, absent))
     return tuple(made)
 
 
@@ -317,7 +317,7 @@ class Status:
     left: int | None
     policy: dict[str, Any]
     control: str | None
-    waves: tuple[Wave, ...]
+    waves: tuple[WaveStatus, ...]
     actions: tuple[ActionRow, ...]
     conflicts: int
     quarantined: int
@@ -516,8 +516,8 @@ def _numbers(now: Situation) -> range:
     return range(1, max(len(now.sizes), now.wave - 1) + 1)
 
 
-def _wave(now: Situation, number: int, sums: _Sums | None) -> Wave:
-    return Wave(
+def _wave(now: Situation, number: int, sums: _Sums | None) -> WaveStatus:
+    return WaveStatus(
         wave=number,
         size=None if now.spec.grid.calendar else now.sizes[number - 1],
         assigned=0 if sums is None else sums.units,

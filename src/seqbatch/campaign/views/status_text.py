@@ -15,7 +15,7 @@ from seqbatch.policies.registry import text
 if TYPE_CHECKING:
     import altair as alt
 
-    from seqbatch.campaign.views.status import Status, Wave
+    from seqbatch.campaign.views.status import Status, WaveStatus
 
 
 # ----------------------------------------------------------------------
@@ -340,7 +340,7 @@ def absences(recorded: int, absent: int, value: float | None, unit: str | None) 
     return f"{recorded:,} recorded, {absent:,} counted {counts} because absent"
 
 
-def _state(status: "Status", wave: "Wave") -> str:
+def _state(status: "Status", wave: "WaveStatus") -> str:
     if wave.closed:
         return "closed"
     if status.condition != "open":

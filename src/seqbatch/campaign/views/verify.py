@@ -26,9 +26,9 @@ from seqbatch.campaign.views.seal import Seal, broken
 from seqbatch.campaign.views.verify_checks import (
     ROUNDING,
     DecisionChecks,
+    Discrepancies,
     Finding,
-    Findings,
-    Past,
+    History,
     StateChecks,
     StoredAbsences,
     Verified,
@@ -110,7 +110,7 @@ def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
 class _Verifying:
     def __init__(self, reader: Reader) -> None:
         self._reader, self._events = reader, reader.events()
-        self._past, self._findings = Past(self._events), Findings()
+        self._past, self._findings = History(self._events), Discrepancies()
         self._decisions = DecisionChecks(reader, self._past, self._findings)
         # The hashes of every event's records, as they are found.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.decision import Together, decide
+from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.replanning import proposed
@@ -91,7 +91,7 @@ class Verified:
 
 
 @dataclass
-class Findings:
+class Discrepancies:
     """What was found so far, and by how much numbers differ that were rounded otherwise."""
 
     found: list[Finding] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Findings:
         return bool(apart)
 
 
-class Past:
+class History:
     """Where the campaign stood after each event.
 
     Parameters
@@ -377,7 +377,7 @@ class StateChecks:
     """
 
     def __init__(
-        self, reader: Reader, past: Past, absent: StoredAbsences, findings: Findings
+        self, reader: Reader, past: History, absent: StoredAbsences, findings: Discrepancies
     ) -> None:
         self._reader, self._past, self._absent = reader, past, absent
         self._findings = findings
@@ -555,7 +555,7 @@ class DecisionChecks:
         Where differences go.
     """
 
-    def __init__(self, reader: Reader, past: Past, findings: Findings) -> None:
+    def __init__(self, reader: Reader, past: History, findings: Discrepancies) -> None:
         self._reader, self._past, self._findings = reader, past, findings
         # The events that came with a new state, and the state after one of them.
         turns = ("create", "close", "amend")
@@ -612,7 +612,7 @@ class DecisionChecks:
         if not waiting:
             return
         now = self._past.after(waiting[0].event - 1)
-        event = Together(now, now.made_policy())
+        event = JointDecision(now, now.made_policy())
         for piece in waiting:
             event.add(piece.units, piece.given, piece.known)
         logged = np.concatenate([piece.stored.probabilities for piece in waiting])

@@ -13,11 +13,11 @@ from seqbatch.campaign.files.columns import MISSING
 from seqbatch.campaign.files.ids import BAR
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.spec.formats import ISO
-from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import (
     COUNT,
-    Columns,
     Item,
+    SqlColumns,
     allowed_of,
     briefly,
     columns_of,
@@ -36,7 +36,7 @@ from seqbatch.policies.sbucb import SBUCB
 class Stages:
     """The stages of a statement, in order."""
 
-    def __init__(self, sql: Dialect) -> None:
+    def __init__(self, sql: SqlDialect) -> None:
         self._sql = sql
         self._made: list[tuple[str, str]] = []
 
@@ -99,7 +99,7 @@ POLICIES = ("SBPE", "RBGL", "LBGL", "BPE", "SBUCB", "UniformRandom", "FixedActio
 
 
 @dataclass(frozen=True)
-class Rule:
+class WaveRule:
     """How the open wave decides.
 
     Parameters
@@ -130,7 +130,7 @@ class Rule:
     intervals: tuple[int, int] | None
 
 
-def rule_of(now: Situation, state: Any) -> Rule:
+def rule_of(now: Situation, state: Any) -> WaveRule:
     """Return the rule of the open wave; refuse what SQL cannot say, with the reason."""
     require_expressible(now)
     policy, problem = now.made_policy(), state.problem
@@ -141,7 +141,7 @@ def rule_of(now: Situation, state: Any) -> Rule:
         even = policy.split == "even"
         pieces = problem.batches if even else problem.batches - state.batch
         intervals = (pieces, 0 if even else state.batch - 1)
-    return Rule(
+    return WaveRule(
         theta=state.estimates[0].theta,
         root=state.estimates[0].root if ucb else None,
         gamma=policy.multiplier(problem) if isinstance(policy, SBUCB) else 0.0,
@@ -219,7 +219,7 @@ def even(action: int) -> str:
 
 
 def chances_of_all(
-    stages: Stages, sql: Dialect, rule: Rule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
 ) -> list[str | float]:
     """Return the probabilities where everybody may get everything; numbers where they are constant.
 
@@ -249,7 +249,7 @@ def chances_of_all(
 
 
 def chances_of_allowed(
-    stages: Stages, sql: Dialect, rule: Rule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
 ) -> list[str]:
     """Return the probabilities among what each unit may get; see :func:`chances_of_all`."""
     one, zero = sql.number(1.0), sql.number(0.0)
@@ -281,7 +281,7 @@ def chances_of_allowed(
 
 
 def _rank(
-    stages: Stages, sql: Dialect, rule: Rule, kept: Sequence[Item], won: dict[int, str]
+    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], won: dict[int, str]
 ) -> str:
     """Break ties by the rule; return the probability of an action that wins.
 
@@ -309,7 +309,7 @@ MOST_CELLS = 4_096
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
 
 
-class Deciding:
+class DecisionStages:
     """The stages up to the decisions of the units of one table.
 
     Parameters
@@ -325,11 +325,13 @@ class Deciding:
         columns that make up cells instead of those that these determine.
     """
 
-    def __init__(self, now: Situation, rule: Rule, sql: Dialect, units: str, *, keep: bool) -> None:
+    def __init__(
+        self, now: Situation, rule: WaveRule, sql: SqlDialect, units: str, *, keep: bool
+    ) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
         encoder = now.encoder(wave=now.wave)
-        self.columns: Columns = columns_of(encoder, sql)
+        self.columns: SqlColumns = columns_of(encoder, sql)
         self._allowed = allowed_of(encoder, sql)
         self.by_cells = keep and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
         self.kept = self.columns.vector if keep else []
@@ -514,7 +516,7 @@ class Deciding:
         )
 
 
-def id_of(sql: Dialect, columns: Sequence[str]) -> str:
+def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
     """Return the id that some columns of text are joined into."""
     if len(columns) == 1:
         return columns[0]
@@ -527,7 +529,7 @@ def id_of(sql: Dialect, columns: Sequence[str]) -> str:
     return f" || {bar} || ".join(marked)
 
 
-def total(sql: Dialect, vector: Sequence[str], weights: Floats) -> str:
+def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
     """Return the product of two vectors, term by term; a weight of 0 changes no bit."""
     terms = [
         f"{name} * {sql.number(weight)}"

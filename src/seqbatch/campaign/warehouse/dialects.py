@@ -8,7 +8,7 @@ from typing import ClassVar
 from seqbatch.errors import InvalidArgumentError
 
 
-class Dialect:
+class SqlDialect:
     """Standard SQL, as DuckDB and Trino take it."""
 
     name: ClassVar[str]
@@ -96,13 +96,13 @@ class Dialect:
         return f"SUM(CAST({value} AS {self.wide}))" if self.wide else f"SUM({value})"
 
 
-class DuckDB(Dialect):
+class DuckDB(SqlDialect):
     """DuckDB: sums of whole numbers have 128 bits."""
 
     name = "duckdb"
 
 
-class PostgreSQL(Dialect):
+class PostgreSQL(SqlDialect):
     """PostgreSQL: OFFSET 0 keeps it from computing a stage's columns again where they are used."""
 
     name = "postgres"
@@ -124,7 +124,7 @@ class PostgreSQL(Dialect):
         return f"('x' || lpad({digits}, 16, '0'))::bit(64)::bigint"
 
 
-class Spark(Dialect):
+class Spark(SqlDialect):
     """Spark SQL."""
 
     name = "spark"
@@ -146,7 +146,7 @@ class Spark(Dialect):
         return f"CAST(conv({digits}, 16, 10) AS BIGINT)"
 
 
-class BigQuery(Dialect):
+class BigQuery(SqlDialect):
     """BigQuery."""
 
     name = "bigquery"
@@ -175,7 +175,7 @@ class BigQuery(Dialect):
         return f"TO_HEX(MD5({value}))"
 
 
-class Snowflake(Dialect):
+class Snowflake(SqlDialect):
     """Snowflake: a number with a fraction is a decimal there, and so is made from text."""
 
     name = "snowflake"
@@ -194,7 +194,7 @@ class Snowflake(Dialect):
         return f"TO_NUMBER({digits}, 'XXXXXXXXXXXXX')"
 
 
-class Trino(Dialect):
+class Trino(SqlDialect):
     """Trino."""
 
     name = "trino"
@@ -214,12 +214,12 @@ class Trino(Dialect):
         return f"from_base({digits}, 16)"
 
 
-DIALECTS: dict[str, type[Dialect]] = {
+DIALECTS: dict[str, type[SqlDialect]] = {
     each.name: each for each in (DuckDB, PostgreSQL, Spark, BigQuery, Snowflake, Trino)
 }
 
 
-def dialect_of(name: str) -> Dialect:
+def dialect_of(name: str) -> SqlDialect:
     """Return a dialect by its name."""
     if name not in DIALECTS:
         raise InvalidArgumentError("dialect", f"one of {', '.join(DIALECTS)}", repr(name))

@@ -16,16 +16,16 @@ from seqbatch.campaign.files.columns import MISSING as NONE
 from seqbatch.campaign.files.columns import TOO_LARGE, TOO_LARGE_ENCODED, UNLIKELY
 from seqbatch.campaign.spec.eligibility import (
     Among,
+    BooleanColumn,
     Both,
-    Column,
     Compare,
+    EligibilityRule,
     Kind,
     Not,
-    Rule,
     columns,
 )
 from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
-from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.dialects import SqlDialect
 
 # ----------------------------------------------------------------------
 # What is wrong with a unit, in few words: the same in a database's answers as on Arrow batches.
@@ -73,7 +73,7 @@ class Size:
 
 
 @dataclass
-class Columns:
+class SqlColumns:
     """The columns of a statement, stage by stage.
 
     Parameters
@@ -123,7 +123,7 @@ class Columns:
         """Add a condition under which a unit is refused."""
         self.problems.append((condition, briefly(part.name, reason)))
 
-    def refuse_large(self, name: str, size: Size, sql: Dialect) -> None:
+    def refuse_large(self, name: str, size: Size, sql: SqlDialect) -> None:
         """Refuse units whose numbers are too large for the model, where any can be."""
         if not size.most < LARGEST_ENCODED:
             condition = f"{size.expression} >= {sql.number(LARGEST_ENCODED)}"
@@ -140,9 +140,9 @@ class Columns:
         return [name for _, name in (*self.base, *self.crossed)]
 
 
-def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
+def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
     """Return the columns of an encoder whose features SQL can express."""
-    made = Columns()
+    made = SqlColumns()
     if encoder.features.intercept:
         made.add(sql.number(1.0), steady=True)
     places: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def columns_of(encoder: Encoder, sql: Dialect) -> Columns:
     return made
 
 
-def _numeric(made: Columns, sql: Dialect, part: NumericFeature, given: str) -> None:
+def _numeric(made: SqlColumns, sql: SqlDialect, part: NumericFeature, given: str) -> None:
     made.read.append((sql.as_number(sql.name_of(part.name)), given))
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
@@ -188,7 +188,7 @@ def _most(number: ScaledNumber, largest: float) -> float:
         return float(number.sizes(np.array([np.nan, -largest, largest])).max())
 
 
-def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> str:
+def _scaled(made: SqlColumns, sql: SqlDialect, number: ScaledNumber, given: str) -> str:
     """Add what becomes of a number, and return the expression of its own column."""
     frozen, zero = number.frozen, sql.number(0.0)
     value = zero
@@ -206,7 +206,7 @@ def _scaled(made: Columns, sql: Dialect, number: ScaledNumber, given: str) -> st
     return value
 
 
-def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str) -> None:
+def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, place: str) -> None:
     made.read.append((sql.as_date(sql.name_of(part.name)), given))
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
@@ -232,7 +232,7 @@ def _date(made: Columns, sql: Dialect, part: DateFeature, given: str, place: str
             made.add(_indicator(sql, f"{name} = {number}"), steady=True)
 
 
-def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> None:
+def _boolean(made: SqlColumns, sql: SqlDialect, part: BooleanFeature, given: str) -> None:
     made.read.append((sql.name_of(part.name), given))
     if part.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
@@ -243,7 +243,7 @@ def _boolean(made: Columns, sql: Dialect, part: BooleanFeature, given: str) -> N
         made.add(_indicator(sql, f"{given} IS NULL"), steady=True)
 
 
-def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place: str) -> None:
+def _levels(made: SqlColumns, sql: SqlDialect, part: LevelsFeature, given: str, place: str) -> None:
     made.read.append((sql.as_text(sql.name_of(part.name)), given))
     found, missing = part.places_of(part.rules.levels)
     other = part.levels.index(OTHER) if part.other else UNSEEN
@@ -266,7 +266,7 @@ def _levels(made: Columns, sql: Dialect, part: LevelsFeature, given: str, place:
         made.add(shown, steady=True)
 
 
-def _indicator(sql: Dialect, condition: str) -> str:
+def _indicator(sql: SqlDialect, condition: str) -> str:
     return f"CASE WHEN {condition} THEN {sql.number(1.0)} ELSE {sql.number(0.0)} END"
 
 
@@ -317,7 +317,7 @@ def beside(encoder: Encoder) -> dict[str, Kind]:
     return {name: kind for name, kind in used.items() if name not in encoder.parts}
 
 
-def allowed_of(encoder: Encoder, sql: Dialect) -> Allowed | None:
+def allowed_of(encoder: Encoder, sql: SqlDialect) -> Allowed | None:
     """Return who may get what; None where everybody may get everything."""
     if (eligibility := encoder.eligibility) is None:
         return None
@@ -342,7 +342,7 @@ def allowed_of(encoder: Encoder, sql: Dialect) -> Allowed | None:
     return Allowed(read, asked, _settled(eligibility, sql, others), problems)
 
 
-def _settled(eligibility: Eligibility, sql: Dialect, others: str) -> list[Item]:
+def _settled(eligibility: Eligibility, sql: SqlDialect, others: str) -> list[Item]:
     """Return every action, and how many: who may get nothing else may get the fallback."""
     made = [(f"a{place}", f"a{place}") for place in range(len(eligibility.rules))]
     count = f"NULLIF({others}, 0)"
@@ -352,10 +352,10 @@ def _settled(eligibility: Eligibility, sql: Dialect, others: str) -> list[Item]:
     return [*made, (f"CAST({count} AS {sql.double})", COUNT)]
 
 
-def _holds(rule: Rule, sql: Dialect, places: dict[str, str]) -> str:
+def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> str:
     """Return the condition of a rule."""
     match rule:
-        case Column(name):
+        case BooleanColumn(name):
             return places[name]
         case Compare(name, sign, value):
             return f"{_value(places[name], value)} {SIGNS.get(sign, sign)} {_spelled(sql, value)}"
@@ -379,5 +379,5 @@ def _value(column: str, beside: object) -> str:
     return f"NULLIF({column}, '')" if isinstance(beside, str) else column
 
 
-def _spelled(sql: Dialect, value: float | str | bool) -> str:
+def _spelled(sql: SqlDialect, value: float | str | bool) -> str:
     return sql.text(value) if isinstance(value, str) else sql.number(float(value))

@@ -10,8 +10,8 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.decisions import Deciding, Rule, named, rule_of
-from seqbatch.campaign.warehouse.dialects import DIALECTS, Dialect, dialect_of
+from seqbatch.campaign.warehouse.decisions import DecisionStages, WaveRule, named, rule_of
+from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of
 from seqbatch.campaign.warehouse.features import Item
 from seqbatch.campaign.warehouse.sums import Row, summing, wave_sums
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
@@ -66,9 +66,9 @@ def statement(
     return summed_up(now, rule, sql, units, outcomes)
 
 
-def assigning(now: Situation, rule: Rule, sql: Dialect, units: str) -> str:
+def assigning(now: Situation, rule: WaveRule, sql: SqlDialect, units: str) -> str:
     """Return the statement that decides for the units of a table."""
-    made = Deciding(now, rule, sql, units, keep=False)
+    made = DecisionStages(now, rule, sql, units, keep=False)
     K = len(now.active)
     names = [now.actions[number].name for number in now.active]
     spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
@@ -96,10 +96,10 @@ def _unless_refused(column: str) -> Item:
     return f"CASE WHEN problem IS NULL THEN {column} END", column
 
 
-def summed_up(now: Situation, rule: Rule, sql: Dialect, units: str, outcomes: str) -> str:
+def summed_up(now: Situation, rule: WaveRule, sql: SqlDialect, units: str, outcomes: str) -> str:
     """Return the statement that sums up a wave, with its own fingerprint in every row."""
     require_summable(now)
-    made = Deciding(now, rule, sql, units, keep=True)
+    made = DecisionStages(now, rule, sql, units, keep=True)
     items, after = summing(now, made, sql, units, outcomes)
     items.append((sql.text(BLANK), "statement"))
     said = [
@@ -161,7 +161,7 @@ def header(text: str) -> dict[str, Any]:
 
 
 def _headed(
-    now: Situation, sql: Dialect, said: list[str], body: str, *, units: str, outcomes: str | None
+    now: Situation, sql: SqlDialect, said: list[str], body: str, *, units: str, outcomes: str | None
 ) -> str:
     about = {
         "campaign": now.name, "wave": now.wave, "event": now.sequence, "hash": now.hash,

@@ -11,8 +11,8 @@ from seqbatch.campaign.decide.counts import Allocation
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.warehouse.decisions import Deciding, id_of, named, summed
-from seqbatch.campaign.warehouse.dialects import Dialect
+from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
+from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.exact_sums import ExactSums
@@ -25,7 +25,7 @@ from seqbatch.errors import InvalidFileError
 # cell. Whole numbers can be added in any order: the sums are the same.
 
 
-def whole_numbers(now: Situation, sql: Dialect, numbers: Sequence[str | None]) -> list[Item]:
+def whole_numbers(now: Situation, sql: SqlDialect, numbers: Sequence[str | None]) -> list[Item]:
     """Return the model's numbers, and maybe the reward after them, as whole ones: z0 is the first.
 
     None stands for one that is left out.
@@ -39,7 +39,9 @@ def whole_numbers(now: Situation, sql: Dialect, numbers: Sequence[str | None]) -
     ]
 
 
-def add_cells(now: Situation, made: Deciding, sql: Dialect, sums: Sequence[Item]) -> list[Item]:
+def add_cells(
+    now: Situation, made: DecisionStages, sql: SqlDialect, sums: Sequence[Item]
+) -> list[Item]:
     """Add the stages that sum up by cells; return the same sums, over cells.
 
     Parameters
@@ -87,7 +89,7 @@ WAVE_COUNTS = ("absent", "conflicting", "outside", "randomised")
 
 
 def summing(
-    now: Situation, made: Deciding, sql: Dialect, units: str, outcomes: str
+    now: Situation, made: DecisionStages, sql: SqlDialect, units: str, outcomes: str
 ) -> tuple[list[Item], str]:
     """Add the stages to those that decide; return what is selected of the last, and the rest."""
     _judged(now, made, sql, outcomes)
@@ -117,21 +119,21 @@ def _beside(options: int) -> list[Item]:
     ]
 
 
-def _products(made: Deciding) -> list[Item]:
+def _products(made: DecisionStages) -> list[Item]:
     """Return the reward, and the products of every two numbers of the model and it."""
     last = len(made.columns.vector)
     pairs = [(i, j) for i in range(last + 1) for j in range(i, last + 1)]
     return [(f"z{last}", "rewards"), *((f"z{i} * z{j}", f"z{i}_{j}") for i, j in pairs)]
 
 
-def _counted(now: Situation, made: Deciding, sql: Dialect, units: str) -> None:
+def _counted(now: Situation, made: DecisionStages, sql: SqlDialect, units: str) -> None:
     """Find out how often a unit is in the table once more, whatever its action is there."""
     joined = id_of(sql, [sql.as_text(sql.name_of(name)) for name in now.spec.unit])
     repeated = f"COUNT({joined}) - COUNT(DISTINCT {joined})"
     made.stages.add("counted", [(repeated, "repeated")], source=sql.table(units))
 
 
-def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None:
+def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str) -> None:
     """Put each unit's outcome beside it: one value, within the declared range."""
     reward, columns = now.spec.reward, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
@@ -170,7 +172,7 @@ def _judged(now: Situation, made: Deciding, sql: Dialect, outcomes: str) -> None
     )  # fmt: skip
 
 
-def _rounded(now: Situation, made: Deciding, sql: Dialect) -> None:
+def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
     """Turn vectors, rewards and probabilities into whole numbers."""
     sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(

@@ -11,7 +11,7 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.planning.trials.draws import (
     COUNTS,
-    Draws,
+    KeptDraws,
     Start,
     block_start,
     square_start,
@@ -19,7 +19,15 @@ from seqbatch.planning.trials.draws import (
     wishart_diagonal,
     wishart_factors,
 )
-from seqbatch.planning.trials.runs import Batch, Learned, Past, Rates, least_squares, run, solve
+from seqbatch.planning.trials.runs import (
+    Batch,
+    BatchSums,
+    KnownPast,
+    Rates,
+    least_squares,
+    run,
+    solve,
+)
 
 # ----------------------------------------------------------------------
 # Grams of a batch's units in the block model, as roots: those chosen for, those of chance.
@@ -45,7 +53,7 @@ class Grams:
         Whitened rows of features to take units from, shape (n, p); None draws normals.
     """
 
-    draws: Draws
+    draws: KeptDraws
     shape: tuple[int, ...]
     points: int
     rows: Floats | None
@@ -235,9 +243,9 @@ class BlockEnsemble:
 
     theta: Floats
     noise: Floats
-    draws: Draws
+    draws: KeptDraws
     points: int = 512
-    past: Past | None = None
+    past: KnownPast | None = None
     conduct: Conduct = field(default_factory=Conduct)
     gain: Floats | float | None = None
     weight: Floats | float = 1.0
@@ -254,9 +262,9 @@ class BlockEnsemble:
         """Run batches of these sizes."""
         return run(self, sizes)
 
-    def nothing(self) -> Learned:
+    def nothing(self) -> BatchSums:
         """Return the sums of no outcomes."""
-        return Learned(
+        return BatchSums(
             np.zeros((*self.theta.shape, self.theta.shape[2])), np.zeros_like(self.theta)
         )
 
@@ -277,10 +285,10 @@ class BlockEnsemble:
         return Grams(self.draws, self.theta.shape, self.points, self.rows)
 
     @cached_property
-    def _firsts(self) -> dict[Batch, Learned]:
+    def _firsts(self) -> dict[Batch, BatchSums]:
         return {}
 
-    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+    def learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
         """Return the sums of a batch's outcomes.
 
         Those of the last uniform first batches are kept: a search tries many grids with each.
@@ -293,7 +301,7 @@ class BlockEnsemble:
             self._firsts[batch] = self._learned(batch, choice)
         return self._firsts[batch]
 
-    def _learned(self, batch: Batch, choice: "_Choice") -> Learned:
+    def _learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
         """Return the sums of a batch's outcomes, added up anew."""
         start = self._start(batch, choice)
         parts, apart = [], 0
@@ -311,7 +319,7 @@ class BlockEnsemble:
         first, *more = parts or [self.nothing()]
         gram = sum((part.gram for part in more), first.gram)
         moment = sum((part.moment for part in more), first.moment)
-        return Learned(gram, moment, weight)
+        return BatchSums(gram, moment, weight)
 
     def _chosen_factors(self, batch: Batch, choice: "_Choice") -> Floats:
         """Return roots of the grams of the batch's own choices."""
@@ -338,14 +346,14 @@ class BlockEnsemble:
         normals = self.draws.normals(COUNTS, batch.number, (trials, actions))
         return Start(uniform_counts(normals, batch.size, batch.blind * shares), np.ones(trials))
 
-    def _sums(self, batch: int, factors: Floats, *, apart: int = 0) -> Learned:
+    def _sums(self, batch: int, factors: Floats, *, apart: int = 0) -> BatchSums:
         """Return the sums of the outcomes of F F'."""
         seen = factors @ np.swapaxes(factors, -1, -2)
         wide = (*self.theta.shape[:2], 2 * self.theta.shape[2], 1)
         normals = self.draws.normals(NOISE + apart, batch, wide)[..., : factors.shape[-1], :]
         moment = (seen @ self.theta[..., None])[..., 0]
         moment = moment + self.noise[:, None, None] * (factors @ normals)[..., 0]
-        return Learned(seen, moment)
+        return BatchSums(seen, moment)
 
     def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.

@@ -12,7 +12,7 @@ from numpy.random import Generator, SeedSequence
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.environments.base import branch, generator
 from seqbatch.planning.trials.conduct import masks
-from seqbatch.planning.trials.runs import Past
+from seqbatch.planning.trials.runs import KnownPast
 
 # ----------------------------------------------------------------------
 # Draws that are kept: standard normals by purpose and batch, and what is made of them.
@@ -33,7 +33,7 @@ MANY = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class KeptDraws:
     """Kept random numbers, by a name and a set."""
 
     seed: SeedSequence
@@ -213,7 +213,7 @@ def wishart_diagonal(normals: Floats, freedom: Floats) -> Floats:
 
 
 def parameters_given(
-    past: Past, spreads: Floats, noises: Floats, normals: Floats, shared: Floats
+    past: KnownPast, spreads: Floats, noises: Floats, normals: Floats, shared: Floats
 ) -> Floats:
     """Draw parameters given what is known, shape (trials, models, dim).
 
@@ -237,7 +237,9 @@ def parameters_given(
     return result
 
 
-def _of_one(past: Past, spread: float, noise: float, normals: Floats, shared: Floats) -> Floats:
+def _of_one(
+    past: KnownPast, spread: float, noise: float, normals: Floats, shared: Floats
+) -> Floats:
     """Draw for trials of one scenario."""
     precision = past.gram / noise**2 + np.eye(past.gram.shape[-1]) / spread**2
     # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
@@ -248,7 +250,7 @@ def _of_one(past: Past, spread: float, noise: float, normals: Floats, shared: Fl
     return mean + _solved(np.swapaxes(root, -1, -2), normals)
 
 
-def _common(past: Past, spread: float, noise: float, shared: Floats) -> Floats:
+def _common(past: KnownPast, spread: float, noise: float, shared: Floats) -> Floats:
     """Draw the actions' common part, shape (trials, dim); 0 where there is none."""
     if not past.common:
         return np.zeros_like(shared)
@@ -306,7 +308,7 @@ class Start:
 
 
 def block_start(
-    draws: Draws, trials: int, *, size: int, later: int, shares: Floats, dim: int
+    draws: KeptDraws, trials: int, *, size: int, later: int, shares: Floats, dim: int
 ) -> Start:
     """Draw the outcomes of each action in a uniform first batch, shape (trials, actions).
 
@@ -366,7 +368,7 @@ def _one_by_one(normals: Floats, size: int, shares: Floats, first: Floats) -> Fl
     return count
 
 
-def shared_start(draws: Draws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+def shared_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Return the last squared diagonal of a Wishart's root, and how much each trial counts.
 
     It is a chi-square of `freedom`: the square of what the last vectors add to the others' span,
@@ -387,7 +389,7 @@ def shared_start(draws: Draws, diagonal: Floats, freedom: Floats) -> tuple[Float
     return squares, defended(ratio)
 
 
-def square_start(draws: Draws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+def square_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Return the last squared diagonals of each action's Wishart root, and weights.
 
     An action with as many outcomes as parameters has a square gram, whose last diagonal is the
@@ -435,7 +437,7 @@ def defended(ratio: Floats, share: float = BAD) -> Floats:
     return weight
 
 
-def unlucky_trials(draws: Draws, trials: int) -> Bools:
+def unlucky_trials(draws: KeptDraws, trials: int) -> Bools:
     """Return the trials in which bad luck is drawn on purpose."""
     from scipy.special import ndtr
 
@@ -443,7 +445,7 @@ def unlucky_trials(draws: Draws, trials: int) -> Bools:
     return unlucky
 
 
-def _picked(draws: Draws, trials: int, options: int) -> Integers:
+def _picked(draws: KeptDraws, trials: int, options: int) -> Integers:
     from scipy.special import ndtr
 
     drawn = ndtr(draws.normals(WHICH, 0, (trials,))) * options

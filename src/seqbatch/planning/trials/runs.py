@@ -125,7 +125,7 @@ def least(options: Sequence[Totals], picked: Sequence[int]) -> Totals:
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class KnownPast:
     """What is known when a campaign under way is planned anew, in whitened coordinates.
 
     Parameters
@@ -233,7 +233,7 @@ def solve(matrices: Floats, vectors: Floats, *, ridge: Floats | float = 0.0) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class BatchSums:
     """The sums of a batch's outcomes, and how much each trial counts by the way they were drawn."""
 
     gram: Floats
@@ -270,7 +270,7 @@ class Greedy(Protocol):
     """Trials of a model: what :func:`run` needs of them."""
 
     @property
-    def past(self) -> Past | None:
+    def past(self) -> KnownPast | None:
         """What is known already."""
 
     @property
@@ -289,7 +289,7 @@ class Greedy(Protocol):
     def strata(self) -> tuple[int, ...]:
         """The scenarios that the trials are of, one trial after the other, over and over."""
 
-    def nothing(self) -> Learned:
+    def nothing(self) -> BatchSums:
         """Return the sums of no outcomes."""
 
     def fitted(self, gram: Floats, moment: Floats) -> Floats:
@@ -301,16 +301,16 @@ class Greedy(Protocol):
         Without a fit it is by chance; `own` outcomes are to be learned from.
         """
 
-    def learned(self, batch: Batch, choice: Any) -> Learned:
+    def learned(self, batch: Batch, choice: Any) -> BatchSums:
         """Return the sums of a batch's outcomes."""
 
 
 def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
     """Run batches of these sizes."""
     conduct, informed = trials.conduct, trials.past is not None
-    known, late, fit = trials.nothing(), list[Learned](), None
+    known, late, fit = trials.nothing(), list[BatchSums](), None
     if trials.past is not None:
-        known = Learned(known.gram + trials.past.gram, known.moment + trials.past.moment)
+        known = BatchSums(known.gram + trials.past.gram, known.moment + trials.past.moment)
         fit = trials.fitted(known.gram, known.moment)
     blind = conduct.blind(len(sizes), informed=informed)
     by_chance = trials.decided(0, None, 0)
@@ -329,7 +329,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
             luck = luck * late[-1].weight
         if conduct.delay <= number < len(sizes) - 1:
             come = late.pop(0)
-            known = Learned(known.gram + come.gram, known.moment + come.moment)
+            known = BatchSums(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
     # Its mean is known to be 1: a mean that chance moved would move every loss with it.
     luck = luck / luck.mean()

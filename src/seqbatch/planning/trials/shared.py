@@ -16,13 +16,13 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.trials.conduct import Conduct, choices
 from seqbatch.planning.trials.draws import (
     COUNTS,
-    Draws,
+    KeptDraws,
     binomials,
     chi_squares,
     shared_start,
     wishart_factors,
 )
-from seqbatch.planning.trials.runs import Batch, Learned, Past, Rates, least_squares, run
+from seqbatch.planning.trials.runs import Batch, BatchSums, KnownPast, Rates, least_squares, run
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: What the kept normals are used for: each purpose has its own place in the seed tree.
@@ -68,8 +68,8 @@ class SharedEnsemble:
     theta: Floats
     actions: int
     noise: Floats
-    draws: Draws
-    past: Past | None = None
+    draws: KeptDraws
+    past: KnownPast | None = None
     conduct: Conduct = field(default_factory=Conduct)
     gain: Floats | float | None = None
     weight: Floats | float = 1.0
@@ -84,10 +84,10 @@ class SharedEnsemble:
         """Run batches of these sizes."""
         return run(self, sizes)
 
-    def nothing(self) -> Learned:
+    def nothing(self) -> BatchSums:
         """Return the sums of no outcomes, for the one model."""
         trials, dim = self.theta.shape
-        return Learned(np.zeros((trials, 1, dim, dim)), np.zeros((trials, 1, dim)))
+        return BatchSums(np.zeros((trials, 1, dim, dim)), np.zeros((trials, 1, dim)))
 
     def fitted(self, gram: Floats, moment: Floats) -> Floats:
         """Return the directions of the least-squares estimates."""
@@ -99,7 +99,7 @@ class SharedEnsemble:
         """Return how a batch chooses: along a direction, or by chance where there is none."""
         return _Choice(fit, *self._costs(fit))
 
-    def learned(self, batch: Batch, choice: "_Choice") -> Learned:
+    def learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
         """Return the sums of a batch's outcomes."""
         sums, apart, v = self.nothing(), 0, choice.direction
         if v is not None and batch.own:
@@ -114,13 +114,13 @@ class SharedEnsemble:
         root, weight = self._uniform_factors(batch.number, count, apart, first=first)
         return replace(self._added(sums, batch.number, root, apart=apart), weight=weight)
 
-    def _added(self, sums: Learned, batch: int, root: Floats, *, apart: int = 0) -> Learned:
+    def _added(self, sums: BatchSums, batch: int, root: Floats, *, apart: int = 0) -> BatchSums:
         """Return sums with those of the outcomes of F F' added."""
         trials, dim = self.theta.shape
         seen = root @ np.swapaxes(root, 1, 2)
         blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
         moment = (seen @ self.theta[..., None])[..., 0] + self.noise[:, None] * blur
-        return Learned(sums.gram + seen[:, None], sums.moment + moment[:, None])
+        return BatchSums(sums.gram + seen[:, None], sums.moment + moment[:, None])
 
     def _uniform_factors(
         self, batch: int, count: Floats, apart: int, *, first: bool

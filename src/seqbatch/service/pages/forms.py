@@ -19,9 +19,9 @@ from seqbatch.service.idempotency import LONGEST_KEY, again, placed, stepped
 from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 # ----------------------------------------------------------------------
 # Forms as they are sent: within bounds, made by us for this session, each of them once.
@@ -80,14 +80,14 @@ class Form:
         except ValueError:
             raise _no_number(name, "a number", text) from None
 
-    def call(self, request: Request, visitor: Visitor) -> Call:
+    def call(self, request: Request, visitor: Visitor) -> IdempotentCall:
         """Return what the answer is kept under: the same form sent again gets it again."""
         key = self.text(ONCE)
         if not 8 <= len(key) <= LONGEST_KEY - 10 or not key.isascii() or not key.isprintable():
             raise ProblemError(422, "form-refused", f"the form must carry its field {ONCE!r}.")
         asked = [(name, value) for name, value in self.fields if name != CSRF]
         said = json.dumps([request.method, request.url.path, asked])
-        return Call(
+        return IdempotentCall(
             token=visitor.token.id,
             key=kept_key(key),
             request=hashlib.sha256(said.encode()).hexdigest(),
@@ -191,9 +191,9 @@ async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
     return again(found, call) is not None
 
 
-def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Answer:
+def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> StoredAnswer:
     """Return the answer that a form of this token got."""
-    call = Call(token=visitor.token.id, key=kept_key(once) + part, request="")
+    call = IdempotentCall(token=visitor.token.id, key=kept_key(once) + part, request="")
     found = answers.find(store, call) if once.isprintable() else None
     if found is None:
         raise ProblemError(
@@ -202,7 +202,7 @@ def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Ans
     return found
 
 
-def told(answer: Answer) -> dict[str, Any]:
+def told(answer: StoredAnswer) -> dict[str, Any]:
     """Return what an answer says."""
     found: dict[str, Any] = json.loads(b"".join(answer.pieces))
     return found
@@ -236,7 +236,7 @@ def tried(store: SQLStore, name: str, step: Callable[[Campaign], T]) -> T:
         Makes the step.
     """
     try:
-        with Together(store) as together:
+        with SharedTransaction(store) as together:
             raise _TakenBackError(step(Campaign(together, name, who="nobody")))
     except _TakenBackError as done:
         result: T = done.result

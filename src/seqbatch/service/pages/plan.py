@@ -54,7 +54,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Picture:
+class RegretPicture:
     """Regret against the number of waves, on a logarithmic scale.
 
     Parameters
@@ -75,7 +75,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Wave:
+class WaveBar:
     """A wave of the plan: how it is assigned, and where its units are, in percent of all."""
 
     number: int
@@ -111,8 +111,8 @@ class PlanAnswer:
     facts: Sequence[tuple[str, str]]
     words: Sequence[str]
     assumed: str
-    waves: Sequence[Wave]
-    picture: Picture
+    waves: Sequence[WaveBar]
+    picture: RegretPicture
     tables: Sequence[Table]
     sizes: tuple[int, ...]
     actions: int
@@ -171,18 +171,18 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     return facts if found is None else [*facts, ("lift found, 80% power", number(found.lift_80, 3))]
 
 
-def _waves(plan: Plan, lines: Sequence[str]) -> list[Wave]:
+def _waves(plan: Plan, lines: Sequence[str]) -> list[WaveBar]:
     """Return the waves; how each is assigned stands behind the first comma of its line's share."""
     made, start = [], 0
     for place, (size, line) in enumerate(zip(plan.grid.sizes, lines, strict=True), start=1):
         share = 100 / plan.units
         how = line.partition("), ")[2]
-        made.append(Wave(place, size, start * share, size * share, how))
+        made.append(WaveBar(place, size, start * share, size * share, how))
         start += size
     return made
 
 
-def _picture(plan: Plan) -> Picture:
+def _picture(plan: Plan) -> RegretPicture:
     rows = plan.rows
     known = [value for row in (*rows, plan.online) for value in (*_ends(row), row.lower_bound)]
     shown = [math.log(value) for value in known if value > 0]
@@ -207,7 +207,7 @@ def _picture(plan: Plan) -> Picture:
         f"Expected regret by number of waves: {told}; fully online: {online}. "
         f"{counted(plan.batches, 'wave').capitalize()}: {in_waves(chosen(plan))}."
     )
-    return Picture(points, at(plan.online.regret), online, words)
+    return RegretPicture(points, at(plan.online.regret), online, words)
 
 
 def _ends(row: Row) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def for_people(text: str) -> str:
 T = TypeVar("T")
 
 
-class Memory:
+class ViewCache:
     """The newest answers, by what they are about.
 
     Events are never changed, and a hash stands for all up to its own: an answer of an event stays
@@ -105,12 +105,12 @@ async def standing(request: Request, name: str) -> Situation:
     return await run_in_threadpool(Campaign(request.app.state.store, name).situation)
 
 
-def material(memory: Memory, store: SQLStore, now: Situation) -> Material:
+def material(memory: ViewCache, store: SQLStore, now: Situation) -> Material:
     """Return all that there is to say of a campaign as it stands."""
     return memory.get(("now", now.name, now.hash), lambda: gathered(store, now.name))
 
 
-def learned(memory: Memory, store: SQLStore, now: Situation) -> Material | None:
+def learned(memory: ViewCache, store: SQLStore, now: Situation) -> Material | None:
     """Return what was learned when the last wave was closed; None before that."""
     if not now.closes:
         return None
@@ -202,7 +202,7 @@ MARGIN = 4.0
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A part of a bar: an action's share of a wave."""
 
     place: int
@@ -227,7 +227,7 @@ class Shares:
     """A wave's units, shared out among the actions."""
 
     wave: int
-    parts: Sequence[Part]
+    parts: Sequence[BarPart]
 
     @property
     def words(self) -> str:
@@ -245,7 +245,7 @@ def shares(status: Status) -> list[Shares]:
         total, start, parts = sum(row.units for row in rows), 0.0, []
         for row in rows:
             width = 100 * row.units / total if total else 0.0
-            parts.append(Part(names.index(row.action), row.action, row.units, start, width))
+            parts.append(BarPart(names.index(row.action), row.action, row.units, start, width))
             start += width
         if total:
             drawn.append(Shares(wave, parts))
@@ -253,7 +253,7 @@ def shares(status: Status) -> list[Shares]:
 
 
 @dataclass(frozen=True)
-class Line:
+class IntervalLine:
     """An interval: its words, what it says, and where it stands."""
 
     action: str
@@ -280,7 +280,7 @@ class Lifts:
         What the numbers are, and all of it for those who do not see it.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[IntervalLine]
     zero: float
     ends: tuple[str, str]
     title: str
@@ -306,7 +306,9 @@ def lifts(found: Findings) -> Lifts | None:
     def place(value: float) -> float:
         return MARGIN + (100 - 2 * MARGIN) * (value - low) / ((high - low) or 1.0)
 
-    lines = [Line(bar.action, bar.told, bar.says, *map(place, bar.interval)) for bar in bars]
+    lines = [
+        IntervalLine(bar.action, bar.told, bar.says, *map(place, bar.interval)) for bar in bars
+    ]
     title = f"{measure.head}, compared with {found.control}"
     words = f"{title}: {'; '.join(bar.words for bar in bars)}."
     return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)

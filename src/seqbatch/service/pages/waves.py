@@ -36,9 +36,9 @@ from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import ProblemError, problem_of
 from seqbatch.service.routes.units import recorded
 from seqbatch.storage import answers
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 # ----------------------------------------------------------------------
 # Units get their actions: upload a file, see what is right and wrong with it, then confirm.
@@ -109,13 +109,13 @@ def _assign(
     visitor: Visitor,
     file: Kept,
     form: Form,
-    call: Call,
+    call: IdempotentCall,
     report: Report,
-) -> Answer:
+) -> StoredAnswer:
     with own_folder() as folder:
         out = folder / f"assignments.{file.file_format}"
 
-        def change(base: Together) -> Answer:
+        def change(base: SharedTransaction) -> StoredAnswer:
             campaign = Campaign(base, name, who=visitor.token.name)
             if (wave := form.whole("wave")) != (now := campaign.situation()).wave:
                 raise CampaignStateError(
@@ -136,7 +136,7 @@ def _assign(
                 "content-disposition": f'attachment; filename="{shown}"',
             }
             pieces = _content(out, mark_of(file.file_format))
-            table = Answer(status=200, headers=headers, pieces=pieces)
+            table = StoredAnswer(status=200, headers=headers, pieces=pieces)
             answers.keep(base.connection, replace(call, key=call.key + FILE), table)
             return as_json({"did": "assign", "file": file.name, "result": said(result)})
 

@@ -34,10 +34,10 @@ from seqbatch.service.models import (
 from seqbatch.service.problems import problem_of, responses
 from seqbatch.service.routes.units import recorded
 from seqbatch.storage import open_store
-from seqbatch.storage.answers import Answer, Call
+from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"], dependencies=[Depends(caller)])
 
@@ -141,7 +141,7 @@ async def create(request: Request, token: Caller) -> Response:
     return sent(await bounded(request, lambda: created(store, token, call, declared(body.spec))))
 
 
-def created(store: SQLStore, token: Token, call: Call | None, spec: Spec) -> Answer:
+def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Spec) -> StoredAnswer:
     """Create a campaign, signed by the token, once for each call."""
     require_sight(token, spec.name)
     if spec.masked:
@@ -151,7 +151,7 @@ def created(store: SQLStore, token: Token, call: Call | None, spec: Spec) -> Ans
         )
     prepared = prepare(spec, defaults=store.defaults)
 
-    def kept(base: Together) -> Answer:
+    def kept(base: SharedTransaction) -> StoredAnswer:
         campaign = Campaign.create(prepared, store=base, who=token.name)
         return as_json(in_short(campaign.situation()), status=201)
 

@@ -36,10 +36,10 @@ from seqbatch.service.models import (
     reads,
 )
 from seqbatch.service.problems import in_calls, responses
-from seqbatch.storage.answers import Answer
+from seqbatch.storage.answers import StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
-from seqbatch.storage.transaction import Together
+from seqbatch.storage.transaction import SharedTransaction
 
 # Every route takes the caller itself: these are asked most, and looking twice takes time.
 router = APIRouter(prefix="/v1/campaigns", tags=["units"])
@@ -80,7 +80,7 @@ async def assign(
     body, hashed = await read_json(request, AssignmentsBody, or_file=True)
     call = call_of(request, token, hashed)
 
-    def step(campaign: Campaign) -> Answer:
+    def step(campaign: Campaign) -> StoredAnswer:
         table = table_of(body.units, what="units")
         return assigned(campaign.assign(table, partial=body.partial, draw=body.draw))
 
@@ -106,12 +106,12 @@ async def _assign_file(
         call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
         report = watched(request.app.state.settings)
 
-        def change(base: Together) -> Answer:
+        def change(base: SharedTransaction) -> StoredAnswer:
             campaign = Campaign(base, name, who=token.name)
             result = campaign.assign(
                 body.upload, file_format=body.file_format, out=out, report=report, **options
             )
-            return Answer(status=200, headers=_headers(result, made), pieces=_content(out))
+            return StoredAnswer(status=200, headers=_headers(result, made), pieces=_content(out))
 
         answer = await placed(request, lambda: changed(store, call, change))
         return sent_file(out, answer.headers) if out.exists() else sent(answer)
@@ -164,7 +164,7 @@ async def record(
     options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
     call = None if body.dry_run else call_of(request, token, hashed)
 
-    def step(campaign: Campaign) -> Answer:
+    def step(campaign: Campaign) -> StoredAnswer:
         return as_json(_recording(table_of(body.outcomes, what="outcomes"), **options)(campaign))
 
     return await _together(request, name, token=token, call=call, rows=body.outcomes, step=step)

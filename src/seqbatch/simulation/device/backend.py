@@ -18,7 +18,7 @@ from seqbatch.errors import InvalidArgumentError
 DEVICES = ("cuda", "cpu", "numpy")
 
 
-class Memory(NamedTuple):
+class DeviceMemory(NamedTuple):
     """Bytes of a device: those that are free, and all."""
 
     free: int
@@ -74,7 +74,7 @@ class Backend:
         """Fill an array with uniform numbers of [0, 1)."""
         generator.random(out=out)
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> DeviceMemory | None:
         """Return how many bytes there are; None on the host, whose memory is everybody's."""
         return None
 
@@ -148,7 +148,7 @@ class TorchBackend(Backend):
         """Fill an array with uniform numbers of [0, 1)."""
         out.uniform_(generator=generator)
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> DeviceMemory | None:
         """Return the GPU's bytes; those that PyTorch holds but does not use are free."""
         import torch
 
@@ -156,7 +156,7 @@ class TorchBackend(Backend):
             return super().memory()
         free, everything = torch.cuda.mem_get_info(self.device)
         held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return Memory(int(free + held), int(everything))
+        return DeviceMemory(int(free + held), int(everything))
 
     @property
     def exhausted(self) -> type[Exception]:

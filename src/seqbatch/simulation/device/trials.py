@@ -32,7 +32,7 @@ from seqbatch.policies.base import BasePolicy, GreedyPolicy
 from seqbatch.simulation.device import assignment
 from seqbatch.simulation.device.assignment import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
-from seqbatch.simulation.device.units import Maker, Source, Units, in_halves, sources
+from seqbatch.simulation.device.units import BlockSource, Maker, UnitBlock, in_halves, sources
 from seqbatch.simulation.trajectory import Trajectory, problem_of, too_short
 
 # ----------------------------------------------------------------------
@@ -44,7 +44,7 @@ PIECE = 2_048
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialSums:
     """Sums over units, with an axis of trials in front.
 
     Parameters
@@ -65,28 +65,30 @@ class Outcome:
 
 
 def outcome(
-    units: Units,
+    units: UnitBlock,
     part: slice,
     rules: Rules,
     problem: Problem,
     *,
     learn: bool,
     known: Array | None = None,
-) -> Outcome:
+) -> TrialSums:
     """Assign units of a block and sum up what comes of it; fused into one kernel where possible.
 
     `known` are these units' actions, where they were found before.
     """
     if units.fused is not None and units.fused.serves(rules):
         lost, gained, counts, evidence = units.fused(part, rules, learn=learn)
-        return Outcome(lost, gained, counts, evidence)
+        return TrialSums(lost, gained, counts, evidence)
     if known is None:
         x = units.contexts[:, part]
         known = rules.actions(x, lambda: units.draws[:, part], problem)
     return summed(units, part, known, problem, learn=learn)
 
 
-def summed(units: Units, part: slice, actions: Array, problem: Problem, *, learn: bool) -> Outcome:
+def summed(
+    units: UnitBlock, part: slice, actions: Array, problem: Problem, *, learn: bool
+) -> TrialSums:
     """Sum up what comes of actions, by array operations one after another."""
     x, means = units.contexts[:, part], units.means[:, part]
     xp = namespace(x)
@@ -95,7 +97,7 @@ def summed(units: Units, part: slice, actions: Array, problem: Problem, *, learn
     evidence = None
     if learn:
         evidence = evidence_of(_chosen(x, actions), actions, gained + units.noise[:, part], problem)
-    return Outcome(
+    return TrialSums(
         lost=xp.sum(units.best[:, part] - gained, axis=1),
         gained=xp.sum(gained, axis=1),
         counts=xp.sum(xp.astype(actions[..., None] == numbers, xp.int8), axis=1, dtype=xp.int64),
@@ -253,7 +255,7 @@ def simulate_trials(
 def _trajectories(
     runs: Sequence[tuple[BasePolicy, Problem]],
     thetas: Sequence[Floats | None],
-    source: Source,
+    source: BlockSource,
     place: Backend,
     *,
     checkpoints: Integers,
@@ -275,7 +277,7 @@ def _trajectories(
         return [going[number].trajectories() for number in range(len(runs))]
 
 
-def _parts(horizons: Sequence[int], source: Source) -> list[list[int]]:
+def _parts(horizons: Sequence[int], source: BlockSource) -> list[list[int]]:
     """Return which runs share units; where none do, the longest are apart from the others."""
     longest, long, short = max(horizons), list[int](), list[int]()
     for number, units in enumerate(horizons):
@@ -292,7 +294,7 @@ def _side_by_side(play: Callable[[Sequence[int]], None], parts: Sequence[Sequenc
             one.result()
 
 
-def _play(runs: Sequence["_Run"], source: Source) -> None:
+def _play(runs: Sequence["_Run"], source: BlockSource) -> None:
     """Feed every run with blocks until all are finished."""
     index = 0
     while waiting := [run for run in runs if not run.finished]:
@@ -306,7 +308,7 @@ def _play(runs: Sequence["_Run"], source: Source) -> None:
             raise too_short(late[0].problem, late[0].seen, late[0].seen)
 
 
-def _feed(runs: Sequence["_Run"], units: Units) -> None:
+def _feed(runs: Sequence["_Run"], units: UnitBlock) -> None:
     """Feed some runs, in turns: the device works for the others while one closes a batch."""
     going = [(run, run.feed(units)) for run in runs]
     while going:
@@ -315,7 +317,7 @@ def _feed(runs: Sequence["_Run"], units: Units) -> None:
         going = [(run, turns) for run, turns in going if next(turns, None) is not None]
 
 
-def _score(runs: Sequence["_Run"], units: Units) -> None:
+def _score(runs: Sequence["_Run"], units: UnitBlock) -> None:
     """Have greedy runs whose rules are new score the units of their batches together."""
     if runs[0].problem.layout != "shared":
         return
@@ -342,7 +344,7 @@ class _Run:
         thetas: Sequence[Floats | None],
         checkpoints: Integers,
         learn_last: bool,
-        source: Source,
+        source: BlockSource,
         place: Backend,
         aside: Executor,
     ) -> None:
@@ -378,12 +380,12 @@ class _Run:
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
         self.counts: Array = 0
 
-    def ahead(self, units: Units) -> slice:
+    def ahead(self, units: UnitBlock) -> slice:
         """Return the units of the block that come next in the open batch."""
         wanted = self.problem.size(self.batch) - self.done
         return slice(self.used, min(self.used + wanted, len(units)))
 
-    def feed(self, units: Units) -> Iterator[int]:
+    def feed(self, units: UnitBlock) -> Iterator[int]:
         """Take the block's units; pause where a batch ends, and where the next one begins."""
         while self.used < len(units) and not self.finished:
             part = self.ahead(units)
@@ -398,7 +400,7 @@ class _Run:
                     yield self.batch
         self.used, self.ready = 0, None
 
-    def take(self, units: Units, part: slice) -> None:
+    def take(self, units: UnitBlock, part: slice) -> None:
         """Assign units of the open batch, and sum up their outcomes."""
         for piece in self.pieces(part):
             place = self.done + piece.start - part.start

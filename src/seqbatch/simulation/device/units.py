@@ -58,7 +58,7 @@ class Fused(Protocol):
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitBlock:
     """Consecutive units of all trials.
 
     Parameters
@@ -111,7 +111,7 @@ class Units:
         return namespace(self.means).max(self.means, axis=-1)
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """Where blocks come from.
 
     Parameters
@@ -129,7 +129,7 @@ class Source(Protocol):
     shape: Floats
     shared: bool
 
-    def block(self, index: int) -> Units:
+    def block(self, index: int) -> UnitBlock:
         """Return units index * size and following."""
 
 
@@ -151,7 +151,7 @@ class HostSource:
             "draws": (),
         }
 
-    def block(self, index: int) -> Units:
+    def block(self, index: int) -> UnitBlock:
         """Make a block of every trial, as long as the shortest."""
         blocks = [instance.block(index) for instance in self.instances]
         if any(block.logged is not None or block.eligible is not None for block in blocks):
@@ -173,7 +173,7 @@ class HostSource:
             x = moved("contexts")
             return x[:, :, None, :] if x.ndim == 3 else x, moved("means"), moved("noise")
 
-        return Units(size, make, lambda: moved("draws"))
+        return UnitBlock(size, make, lambda: moved("draws"))
 
 
 class LinearSource:
@@ -194,7 +194,7 @@ class LinearSource:
         self.theta, self.own = backend.array(reshaped(theta, self.shape)), backend.array(own)
         self.size = block_size(self.environment.slots * self.environment.dim)
 
-    def block(self, index: int) -> Units:
+    def block(self, index: int) -> UnitBlock:
         """Draw a block of every trial, from the trial's key and the block's number."""
 
         def make() -> tuple[Array, Array, Array]:
@@ -206,7 +206,7 @@ class LinearSource:
             noise = self.environment.noise * random.standard_normal((self.size,))
             return x, means(x, self.theta, self.problem), noise
 
-        return Units(self.size, make, lambda: self._random(2 * index + 1).random((self.size,)))
+        return UnitBlock(self.size, make, lambda: self._random(2 * index + 1).random((self.size,)))
 
     def _random(self, number: int) -> "TrialDraws":
         return TrialDraws(self.backend, random_numbers.bits(self.keys, np.array(number)))
@@ -385,12 +385,12 @@ class PoolSource:
         keys = trial_keys([instance.seed for instance in instances])
         self.keys = backend.array(keys)[:, None]
 
-    def block(self, index: int) -> Units:
+    def block(self, index: int) -> UnitBlock:
         """Draw distinct rows and the noise for each unit."""
         K, start = self.environment.actions, index * self.size
         # K + 2 numbers a unit: its rows, its noise, and the policy's draw.
         first = self.backend.integers(start, start + self.size)[None, :] * (K + 2)
-        return Units(
+        return UnitBlock(
             self.size,
             lambda: self._made(first),
             lambda: random_numbers.uniforms(random_numbers.bits(self.keys, first + K + 1)),
@@ -481,7 +481,7 @@ MOST_TRIALS, FEWEST = 2**16, 2**12
 KERNEL = 2**22
 
 #: Makes the source of some trials.
-Maker = Callable[[Sequence[Any]], Source]
+Maker = Callable[[Sequence[Any]], BlockSource]
 T = TypeVar("T")
 
 
