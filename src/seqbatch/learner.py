@@ -159,7 +159,7 @@ class Learner:
     def _stage(self, batch: int) -> str:
         if batch == self._batch:
             return "open" if self.units_left else "awaiting outcomes"
-        return "closed" if batch < self._batch else "planned"
+        return "closed" if batch < self._batch else "to come"
 
     @property
     def batch(self) -> int:

@@ -352,7 +352,7 @@ class Short:
             "the rule of 'a' must be a Grid",
         ),
         ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
-        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, as in SBPE\(\)"),
+        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, for example SBPE\(\)"),
         ({"environments": {"u": Uniform}}, "environment must be an environment, as in"),
     ],
 )
