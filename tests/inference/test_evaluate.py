@@ -104,7 +104,7 @@ def test_choices_that_the_log_could_not_make_are_said():
     assert made.unsupported == 0.5
     assert not made.doubly_robust.valid
     assert "have probability 0 in the log" in str(made)
-    with pytest.raises(InvalidArgumentError, match="the log has outcomes of"):
+    with pytest.raises(InvalidArgumentError, match="actions with outcomes in the log"):
         evaluate(rows, np.tile([0.0, 0.0, 1.0], (6, 1)))
 
 

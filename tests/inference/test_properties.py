@@ -378,7 +378,7 @@ def test_splits_are_judged_on_waves_that_did_not_choose_them():
     moved = strongest_splits(waves, Lift(2), SHARES, labels=["constant", "income", "age"], most=1)
     assert moved.splits[0].split == found.split
     assert abs(moved.splits[0].difference.estimate) < abs(found.difference.estimate)
-    with pytest.raises(InvalidArgumentError, match="some are left to judge"):
+    with pytest.raises(InvalidArgumentError, match="to leave some for evaluation"):
         strongest_splits(waves, Lift(2), SHARES, search=3)
 
 
@@ -529,9 +529,9 @@ def test_waves_that_cannot_be_read_twice_are_refused():
         summarise([iter(waves)])
     with pytest.raises(InvalidArgumentError, match="at least one unit"):
         summarise([[]])
-    with pytest.raises(InvalidArgumentError, match="one for each wave"):
+    with pytest.raises(InvalidArgumentError, match="one per wave"):
         pool(summarise(waves), Lift(1), (0.5,))
-    with pytest.raises(InvalidArgumentError, match="one of those summed up"):
+    with pytest.raises(InvalidArgumentError, match="one of the summary"):
         pool(summarise(waves, contrasts=[AsRun()]), Lift(1), SHARES)
 
 

@@ -353,7 +353,7 @@ class Short:
         ),
         ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
         ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, for example SBPE\(\)"),
-        ({"environments": {"u": Uniform}}, "environment must be an environment, as in"),
+        ({"environments": {"u": Uniform}}, "environment must be an environment, for example"),
     ],
 )
 def test_a_line_that_cannot_run_is_refused_by_name(changes, complaint, tmp_path):
