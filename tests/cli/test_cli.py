@@ -51,9 +51,9 @@ def test_grid():
         ),
         (("reproduce", "fig9"), "name must be one of"),
         (("reproduce", "fig1"), "received fig1. fig1-mushroom or fig1-covertype may be meant."),
-        (("reproduce", "batches", "--device", "numpy"), "left out but for fig2 and fig3"),
+        (("reproduce", "batches", "--device", "numpy"), "used only with fig2 and fig3"),
         (("reproduce", "fig3", "--device", "tpu"), "device must be one of 'cuda', 'cpu', 'numpy'"),
-        (("simulate", "nowhere.toml"), "which is not there"),
+        (("simulate", "nowhere.toml"), "which does not exist"),
     ],
 )
 def test_bad_input_gets_one_line_and_code_2(words, message):

@@ -105,7 +105,10 @@ def test_chosen_is_a_copy():
         ([[1.0, 2.0], [1.0]], "contexts must be an array of real numbers"),
         (np.array([[0.0, np.nan, 0.0]]), r"received nan at index \(0, 1\)"),
         (np.array([[0.0, 0.0, np.inf]]), r"received inf at index \(0, 2\)"),
-        (np.array([[0.0, 0.0, -1e200]]), r"below 1e\+120 in size everywhere; received -1e\+200"),
+        (
+            np.array([[0.0, 0.0, -1e200]]),
+            r"smaller than 1e\+120 in absolute value; received -1e\+200",
+        ),
     ],
 )
 def test_bad_contexts_are_refused_by_name_rule_and_value(values, message):

@@ -86,7 +86,7 @@ def test_theta_is_the_least_squares_solution(monkeypatch):
     expected = np.linalg.lstsq(rows.dense(slice(None)), rows.click.astype(float))[0]
     np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-11)
     # Sums of whole numbers are exact: no cut changes a bit.
-    monkeypatch.setattr(sys.modules[hash_codes.__module__], "_CHUNK", 77)
+    monkeypatch.setattr(sys.modules["seqbatch.datasets.avazu"], "_CHUNK", 77)
     np.testing.assert_array_equal(fit_theta(rows), theta)
     np.testing.assert_array_equal(fit_theta(rows, rows.click), theta)
 

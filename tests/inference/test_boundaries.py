@@ -62,7 +62,7 @@ def test_earlier_boundaries_do_not_depend_on_later_looks(times, rule):
 
 
 def test_fractions_must_grow():
-    with pytest.raises(InvalidArgumentError, match="grow from look to look"):
+    with pytest.raises(InvalidArgumentError, match="increase from look to look"):
         boundaries([0.5, 0.5], rule="pocock")
     with pytest.raises(InvalidArgumentError, match="rule must be one of"):
         boundaries([0.5, 1.0], rule="bonferroni")

@@ -216,7 +216,7 @@ def test_what_no_plan_can_detect_is_refused_with_what_could_be():
     [
         ({"detect": 0.0}, "detect must be"),
         ({"detect": 0.1, "power": 1.0}, "power must be"),
-        ({"detect": 0.1, "contexts": "adversarial"}, "left out where contexts are adversarial"),
+        ({"detect": 0.1, "contexts": "adversarial"}, "left out if contexts are adversarial"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):

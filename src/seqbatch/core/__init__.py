@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: contexts, statistics, estimates. No I/O, no clock, no randomness."""
+"""Contexts, sufficient statistics and estimates: pure array functions, no I/O and no randomness."""
 
 from seqbatch.core.contexts import Contexts
 from seqbatch.core.estimate import (

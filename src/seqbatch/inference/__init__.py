@@ -1,8 +1,9 @@
-"""What may be said after adaptive waves: estimates with intervals that hold.
+"""Statistical inference after adaptive waves: estimates with valid confidence intervals.
 
-Pure functions over arrays, which need no campaign. Waves of :class:`Rows` are summed up once, by
-:func:`summarise`; what is asked afterwards, by :func:`pool`, :func:`run_value`, :func:`look` and
-the others, costs next to nothing. :func:`evaluate` judges any policy on any logged table.
+Pure functions over arrays; they need no campaign. :func:`summarise` makes one pass over waves of
+:class:`Rows`. Everything afterwards, such as :func:`pool`, :func:`run_value` and :func:`look`, uses
+the summaries and is cheap. :func:`evaluate` estimates the value of any policy from any logged
+table.
 """
 
 from seqbatch.inference.boundaries import (

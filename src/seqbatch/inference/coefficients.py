@@ -1,4 +1,4 @@
-"""How a lift depends on the features: coefficients by wave, then pooled."""
+"""Linear coefficients of a lift in the features: estimated by wave, then pooled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from seqbatch.inference.model import ActionFit, fit_action
 from seqbatch.inference.rows import Wave, pieces
 
 # ----------------------------------------------------------------------
-# How the lift depends on the features: coefficients, wave by wave, then pooled.
+# Coefficients that are valid without assuming that the model is right.
 
 
-PROJECTION = "The best linear description of the lift, whether or not it is linear."
+PROJECTION = "The best linear approximation of the lift, whether or not it is linear."
 UNUSED = "No wave has enough outcomes of both actions."
 
 
@@ -30,9 +30,9 @@ class Coefficients:
     about
         The lift.
     intervals
-        One for each column of the model, the constant first.
+        One per column of the model, the constant first.
     waves_used
-        How many waves had enough outcomes of both actions.
+        The number of waves with enough outcomes of both actions.
     """
 
     about: str
@@ -58,23 +58,23 @@ def lift_coefficients(
     labels: Sequence[str] = (),
     level: float = 0.95,
 ) -> Coefficients:
-    """Return the coefficients of an action's lift over control, valid whatever the truth is like.
+    """Return the coefficients of an action's lift over control, valid even if it is not linear.
 
-    Least squares weighted by 1/p describe the same population in every wave. Pooled with the
-    weights of the lift itself.
+    Least squares weighted by 1/p targets the same population in every wave. The waves are pooled
+    with the weights of the lift itself.
 
     Parameters
     ----------
     waves
         All waves.
     action
-        Which action.
+        The action.
     shares
-        The plan's share of each wave.
+        The planned share of each wave.
     labels
-        The features' names, the constant's first.
+        The names of the features, the constant first.
     level
-        The coverage of each.
+        The coverage of each interval.
     """
     arguments.integer("action", action)
     lift, parts, df = Lift(action), [], 0.0
@@ -110,7 +110,7 @@ def named_coefficients(
     used: int,
     note: str,
 ) -> Coefficients:
-    """Return an interval for each coefficient, with the feature's name."""
+    """Return an interval per coefficient, named by its feature."""
     names = ["constant", *(f"column {place}" for place in range(1, len(estimates)))]
     names[: len(labels)] = labels
     intervals = tuple(

@@ -1,4 +1,4 @@
-"""The paper's figures, each a declaration and an analysis, and some of our own."""
+"""The experiments: the paper's figures and a few more, each a declaration and an analysis."""
 
 from seqbatch.lab.batches import Batches
 from seqbatch.lab.comparison import Comparison, compare

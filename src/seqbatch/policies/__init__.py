@@ -1,4 +1,4 @@
-"""Which action a unit gets: one algorithm, one file, named after it."""
+"""The policies: one file per algorithm, each deciding which action every unit gets."""
 
 from seqbatch.policies.base import Decision, Feedback, Policy
 from seqbatch.policies.bpe import BPE

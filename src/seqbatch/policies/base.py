@@ -1,22 +1,22 @@
-"""What every policy is, and what the linear ones share.
+"""The interface of every policy, and the base classes of the linear ones.
 
 A policy is a frozen set of hyper-parameters with four pure functions::
 
     begin(problem)                                   -> state, before the first unit
     assign(state, contexts, draws, positions)        -> decision, for any units of the open batch
-    learn(state, feedback)                           -> state, taking outcomes of the open batch
-    close(state)                                     -> state, ending the batch: re-estimate
+    learn(state, feedback)                           -> state, with outcomes of the open batch added
+    close(state)                                     -> state, after the batch: re-estimated
 
-`learn` may be called with a batch's feedback in any pieces; nothing that `assign` does depends on
-it before `close`. A simulation can therefore stream, and a real campaign calls the same functions.
+`learn` accepts a batch's feedback in any pieces, and `assign` does not depend on it before `close`.
+A simulation can therefore stream, and a real campaign calls the same functions.
 
-Randomness comes in from outside, one uniform draw a unit: a policy turns a context into the
+Randomness comes from outside, as one uniform draw per unit: the policy turns a context into the
 probability of every action, and the draw picks one. The same unit with the same draw always gets
-the same action, and the logged probabilities are the exact ones.
+the same action, and the logged probabilities are exact.
 
-Contexts may say which actions each unit may get (`contexts.eligible`). The choice, the random draws
-and the probabilities are then among these alone: an ineligible action has probability 0 exactly.
-What is learned does not depend on it. With every action eligible the bits are those without a mask.
+`contexts.eligible` says which actions each unit may get. Choice, random draws and probabilities are
+then restricted to these: an ineligible action has probability exactly 0. Learning does not depend
+on eligibility. If every action is eligible, the results are bit-identical to those without a mask.
 """
 
 from dataclasses import dataclass, replace
@@ -36,33 +36,33 @@ Unknown = Literal["zero", "avoid"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided for some units, and why.
+    """The decision for some units: actions, their probabilities and the scores behind them.
 
     Parameters
     ----------
     actions
         The action of each unit, numbered from 0, shape (n,).
     probabilities
-        The probability that the policy gave to every action, shape (n, K); 0 where the unit may not
-        get it.
+        The probability that the policy gave to every action, shape (n, K); 0 for ineligible
+        actions.
     scores
-        What the policy compared, shape (n, K); means plus a multiple of widths for UCB.
+        The scores that the policy compared, shape (n, K); means plus a multiple of widths for UCB.
     means
         Estimated mean rewards, shape (n, K).
     widths
-        sqrt(x' A^-1 x) before any multiplier, shape (n, K); None where the policy has none.
+        sqrt(x' A^-1 x) before any multiplier, shape (n, K); None if the policy computes no widths.
     groups
-        The part of the evidence that each unit's outcome enters, shape (n,); -1 for none.
+        The group of evidence that each unit's outcome enters, shape (n,); -1 for no group.
     stages
-        SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
+        The stage at which SupSBUCB decided, counted from 1, shape (n,); None for other policies.
     rules
-        SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
+        The rule by which SupSBUCB decided, ``"a"`` or ``"c"``, shape (n,); None for other policies.
     candidates
-        Which actions the choice was among, shape (n, K), where the policy passed some over that the
-        unit may get: eliminated ones, or those without outcomes. None elsewhere.
+        Which actions the policy considered, shape (n, K), if it passed over some eligible ones:
+        eliminated actions, or actions without outcomes. None otherwise.
     prices
-        What one more unit of each action would be worth under limits, in units of scores, shape
-        (K,); None without limits, and where the policy draws actions at random.
+        The value of one more unit of each action under limits, in units of scores, shape (K,);
+        None without limits, or if the policy draws actions at random.
     """
 
     actions: Integers
@@ -82,7 +82,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Feedback:
-    """Outcomes of units of one batch: the chosen vector, action, group and reward of each."""
+    """Outcomes of units of one batch: each unit's chosen vector, action, group and reward."""
 
     vectors: Floats
     actions: Integers
@@ -92,22 +92,22 @@ class Feedback:
 
 @dataclass(frozen=True)
 class State:
-    """What a linear policy carries from batch to batch.
+    """The state that a linear policy carries from batch to batch.
 
     Parameters
     ----------
     problem
-        The problem it was begun with.
+        The problem that the policy was started with.
     batch
         The number of the open batch, from 1; M + 1 when all are closed.
     evidence
-        Statistics of all feedback so far, one for each group.
+        Statistics of all feedback so far, one per group.
     stale
-        For each group, which models have feedback that their estimate has not seen.
+        For each group, which models have feedback that their estimate does not include yet.
     estimates
-        What `assign` uses; frozen while a batch is open.
+        The estimates that `assign` uses; frozen while a batch is open.
     warned
-        Whether a rank deficiency was already reported.
+        Whether a rank deficiency has already been reported.
     """
 
     problem: Problem
@@ -120,10 +120,10 @@ class State:
 
 @runtime_checkable
 class Policy(Protocol):
-    """The four functions; see the module's docstring. Any class that has them is a policy.
+    """The protocol of policies: any class with these four methods is one; see the module docstring.
 
-    A state is a dataclass of arrays, numbers, tuples and such dataclasses, and is never changed
-    in place.
+    A state is a dataclass of arrays, numbers, tuples and further such dataclasses. It is never
+    modified in place.
     """
 
     def begin(self, problem: Problem) -> Any:
@@ -137,17 +137,17 @@ class Policy(Protocol):
         Parameters
         ----------
         state
-            The state since the last `close`.
+            The state after the last `close`.
         contexts
-            The units' contexts, and which actions each may get; see :class:`Contexts`.
+            The units' contexts and eligible actions; see :class:`Contexts`.
         draws
-            One number in [0, 1) for each unit, the only randomness there is.
+            One number in [0, 1) per unit, the only source of randomness.
         positions
-            Each unit's place in the batch, from 0.
+            Each unit's position in the batch, from 0.
         """
 
     def learn(self, state: Any, feedback: Feedback) -> Any:
-        """Return the state with outcomes of the open batch taken in."""
+        """Return the state with outcomes of the open batch added."""
 
     def close(self, state: Any) -> Any:
         """Return the state after the open batch ended."""
@@ -168,13 +168,13 @@ class Ranking:
 
 @dataclass(frozen=True, kw_only=True)
 class BasePolicy:
-    """What all policies of this package share: evidence kept in groups, a ranking, a choice."""
+    """What all policies of this package share: evidence in groups, a ranking and a choice."""
 
-    #: Non-default settings that the conformance checks run beside the default.
+    #: Non-default settings that the conformance checks run in addition to the default.
     examples: ClassVar[tuple[dict[str, Any], ...]] = ()
 
     def _plain(self, name: str, **bounds: float) -> None:
-        """Check a hyper-parameter and keep it as a plain number, whatever type it came in."""
+        """Check a hyper-parameter and store it as a plain float, whatever type was passed."""
         checked = arguments.number(name, getattr(self, name), **bounds)
         object.__setattr__(self, name, checked)
 
@@ -218,51 +218,51 @@ class BasePolicy:
         present = np.bincount(feedback.groups + 1, minlength=len(state.evidence) + 1)[1:]
         for group in np.flatnonzero(present):
             cells = np.where(feedback.groups == group, models, -1)
-            # Rows are added to the sums themselves, not merged as sums of their own: so the bits
-            # do not depend on the pieces in which a batch's feedback comes.
+            # Rows are added to the running sums, not summed first and then merged: this way the
+            # bits do not depend on the pieces in which a batch's feedback arrives.
             grown = state.evidence[group].add(feedback.vectors, feedback.rewards, cells)
             state = _with_evidence(state, int(group), grown)
         return state
 
     def absorb(self, state: State, group: int, statistics: Statistics) -> State:
-        """Merge sums that were made elsewhere into one group's evidence; the estimates stay.
+        """Merge sums that were computed elsewhere into one group's evidence; the estimates stay.
 
-        Simulators that draw sums instead of units, and reductions over many machines, teach a
-        policy this way.
+        Use it to teach a policy from simulators that draw sums instead of units, or from
+        reductions over many machines.
         """
         return _with_evidence(state, group, state.evidence[group].merge(statistics))
 
     def close(self, state: State) -> State:
-        """End the batch and estimate anew from the evidence."""
+        """End the batch and re-estimate from the evidence."""
         estimated = self.estimate(state)
         fresh = tuple(np.zeros_like(stale) for stale in state.stale)
         return replace(estimated, batch=state.batch + 1, stale=fresh)
 
     def groups(self, problem: Problem) -> int:  # noqa: ARG002
-        """Return how many parts of the evidence are kept apart."""
+        """Return the number of groups into which the evidence is divided."""
         return 1
 
     def numbers_kept(self, problem: Problem) -> int:
-        """Return about how many numbers a state has: the sums of products outnumber all others."""
+        """Return roughly how many numbers a state holds: the sums of products dominate."""
         return self.groups(problem) * problem.models * problem.dim**2
 
     def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
-        """Return the part of the evidence that each unit's outcome will enter."""
+        """Return the group of evidence that each unit's outcome will enter."""
         return np.zeros(len(positions), dtype=np.int64)
 
     def intervals(self, state: State) -> list[tuple[int, int, int]]:
-        """Return the groups that the open batch's outcomes enter, each with its units.
+        """Return (group, start, stop) for each group that outcomes of the open batch enter.
 
-        Units start to stop - 1 of the batch enter the group; units in no interval enter none.
+        Units start to stop - 1 of the batch enter the group; units in no interval enter no group.
         """
         return [(0, 0, state.problem.size(state.batch))]
 
     def still_used(self, state: State, groups: Integers) -> Bools:
-        """Say for each group whether an outcome that enters it now has a part in any estimate."""
+        """Return for each group whether an outcome that enters it now affects any estimate."""
         return (groups >= 0) & (groups < len(state.evidence))
 
     def known(self, state: State) -> Bools:
-        """Say of which models the estimates in use have evidence, shape (models,)."""
+        """Return for which models the current estimates have evidence, shape (models,)."""
         return state.evidence[0].count > 0
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
@@ -270,7 +270,7 @@ class BasePolicy:
         return (Estimate.zero(problem.models, problem.dim),)
 
     def estimate(self, state: State) -> State:
-        """Return the state with new estimates, as its batch closes; unchanged if none are made."""
+        """Return the state with new estimates, as its batch closes; unchanged if there are none."""
         return state
 
     def rank(self, state: State, contexts: Contexts) -> Ranking:
@@ -284,7 +284,7 @@ class BasePolicy:
         contexts: Contexts,  # noqa: ARG002
         ranking: Ranking,
     ) -> Bools | None:
-        """Say which actions the choice is among, None where it is all that a unit may get."""
+        """Return which actions the policy considers; None if all eligible ones."""
         return None if ranking.criterion is None else ranking.criterion > -np.inf
 
     def choose(
@@ -294,7 +294,7 @@ class BasePolicy:
         raise NotImplementedError
 
     def rule(self, state: State) -> Rule:
-        """Return what decides in the open batch, for those who assign its units elsewhere."""
+        """Return the rule of the open batch, for code that assigns its units elsewhere."""
         raise NotImplementedError
 
     @property
@@ -303,11 +303,11 @@ class BasePolicy:
         return True
 
     def determined(self, state: State) -> Integers | None:  # noqa: ARG002
-        """Return how many directions of each model the data determine; None where none need be."""
+        """Return the rank of each model's data; None if the policy does not need full rank."""
         return None
 
     def summary(self, state: State) -> Estimate:
-        """Return the one estimate that a person would ask for."""
+        """Return the one estimate to report."""
         return state.estimates[0]
 
 
@@ -315,17 +315,18 @@ class BasePolicy:
 class LinearPolicy(BasePolicy):
     """Policies that estimate linear rewards and prefer the action that ranks highest.
 
-    A subclass says how it estimates (`estimate`) and, unless it is greedy, how it ranks (`rank`)
+    A subclass defines its estimator (`estimate`) and, unless it is greedy, how it ranks (`rank`)
     or prefers (`prefer`).
 
     Parameters
     ----------
     first
-        ``"fixed"``: the first batch follows the algorithm as published. ``"uniform"``: every unit
-        of the first batch gets a uniformly random action; needed where one action's outcomes
-        teach nothing about the others (block layout).
+        ``"fixed"``: the first batch follows the published algorithm. ``"uniform"``: every unit of
+        the first batch gets a uniformly random action. Use it if the outcomes of one action teach
+        nothing about the others (block layout).
     ties
-        ``"lowest"``: among equal scores the lowest action wins. ``"random"``: each is as likely.
+        ``"lowest"``: among equal scores the lowest action wins. ``"random"``: all are equally
+        likely.
     """
 
     first: First = "fixed"
@@ -349,13 +350,13 @@ class LinearPolicy(BasePolicy):
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Choose uniformly in a uniform first batch, and by preference elsewhere."""
+        """Choose uniformly in a uniform first batch, otherwise by preference."""
         if state.batch == 1 and self.first == "uniform":
             return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
         return self.prefer(state, contexts, ranking, draws)
 
     def rule(self, state: State) -> Rule:
-        """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        """Return the uniform rule in a uniform first batch, otherwise the preference."""
         if state.batch == 1 and self.first == "uniform":
             return Rule(kind="uniform")
         return self.preference(state)
@@ -378,17 +379,17 @@ class LinearPolicy(BasePolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyPolicy(LinearPolicy):
-    """Policies that always take the action of highest estimated mean.
+    """Policies that always choose the action with the highest estimated mean.
 
     Parameters
     ----------
     first, ties
         See :class:`LinearPolicy`.
     unknown
-        What is thought of an action without any outcomes, where each action has a model of its
-        own. ``"zero"``: its estimated mean is 0, as published; where all rewards are negative, that
-        makes it the best there is. ``"avoid"``: the choice is among the actions with outcomes, and
-        uniformly random for units of whose eligible actions none has any.
+        How to treat an action without outcomes if each action has its own model. ``"zero"``: its
+        estimated mean is 0, as published; if all rewards are negative, that makes it the best.
+        ``"avoid"``: choose among the actions with outcomes, and uniformly at random for units none
+        of whose eligible actions has any.
     """
 
     unknown: Unknown = "zero"
@@ -400,7 +401,7 @@ class GreedyPolicy(LinearPolicy):
     def prefer(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Choose the highest estimated mean, among the actions that there is evidence of."""
+        """Choose the highest estimated mean among the actions with evidence."""
         familiar = self.candidates(state, contexts, ranking)
         if familiar is None:
             return super().prefer(state, contexts, ranking, draws)
@@ -410,7 +411,7 @@ class GreedyPolicy(LinearPolicy):
         return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
 
     def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
-        """Say which actions there is evidence of, or all of a unit's where there is of none."""
+        """Return the eligible actions with evidence, or all eligible ones if none has any."""
         if (known := self.familiar(state)) is None:
             return super().candidates(state, contexts, ranking)
         eligible = contexts.eligible
@@ -420,25 +421,26 @@ class GreedyPolicy(LinearPolicy):
         return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
 
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule, for units that may get every action."""
+        """Return `prefer` as a rule for units that may get every action."""
         known = self.familiar(state)
         if known is not None and not known.any():
             return Rule(kind="uniform")
         return replace(super().preference(state), among=known)
 
     def familiar(self, state: State) -> Bools | None:
-        """Say which actions there is evidence of, where that matters; None elsewhere."""
+        """Return which actions have evidence; None if the distinction does not matter."""
         known = self.known(state)
-        # A shared model knows every action or none, and before the first outcomes all are alike.
-        alike = state.problem.models == 1 or state.batch == 1 or known.all()
-        return None if self.unknown == "zero" or alike else known
+        # A shared model has evidence on all actions or on none, and the first batch has no
+        # outcomes.
+        same = state.problem.models == 1 or state.batch == 1 or known.all()
+        return None if self.unknown == "zero" or same else known
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
-    """Return the state with one group's evidence replaced, and what is new in it marked."""
+    """Return the state with one group's evidence replaced and its changed models marked stale."""
     evidence, stale = list(state.evidence), list(state.stale)
     before = evidence[group]
-    # A corrected outcome changes the moment alone.
+    # A corrected outcome changes only the moment, not the count.
     moved = (statistics.moment != before.moment).any(axis=1)
     stale[group] = stale[group] | (statistics.count != before.count) | moved
     evidence[group] = statistics

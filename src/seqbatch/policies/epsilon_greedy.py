@@ -1,9 +1,9 @@
-"""Epsilon-greedy over ridge regression: exploit, and explore a fixed share of units.
+"""Epsilon-greedy over ridge regression: exploit, but explore with a fixed share of units.
 
-Each unit gets the action of highest ridge estimate with probability 1 - epsilon, and a uniformly
-random one with probability epsilon. A plain baseline whose exploration never stops.
+Each unit gets the action with the highest ridge estimate with probability 1 - epsilon, and a
+uniformly random one with probability epsilon. A simple baseline whose exploration never stops.
 
-*Guarantee.* Not in the paper. A fixed epsilon costs regret linear in T.
+*Guarantee.* Not in the paper. With a fixed epsilon, regret grows linearly in T.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from seqbatch.policies.rbgl import RBGL
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonGreedy(RBGL):
-    """Ridge regression with a share of uniformly random actions.
+    """Ridge regression with a fixed share of uniformly random actions.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class EpsilonGreedy(RBGL):
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
         """Mix the greedy choice with the uniform one."""
-        # Only the greedy probabilities are used: the draw decides once, on the mixture.
+        # Use only the greedy probabilities: a single draw decides, on the mixture.
         _, greedy = super().prefer(state, contexts, ranking, draws)
         share: float | Floats = self.epsilon / state.problem.actions
         if (eligible := contexts.eligible) is not None:

@@ -1,6 +1,6 @@
-"""One fixed action for everybody: what happens without an experiment.
+"""FixedAction: one action for every unit, the baseline without an experiment.
 
-The baseline of "keep doing what we do", or of rolling one action out.
+It models "keep doing what we do", or rolling one action out to all units.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from seqbatch.policies.rule import Rule
 class FixedAction(BasePolicy):
     """The same action for every unit that may get it.
 
-    A unit that may not get it gets the lowest of its eligible actions.
+    A unit that may not get it gets its lowest eligible action.
 
     Parameters
     ----------
     action
-        Its number, from 0.
+        The number of the action, from 0.
 
     Examples
     --------
@@ -45,16 +45,16 @@ class FixedAction(BasePolicy):
         object.__setattr__(self, "action", action)
 
     def begin(self, problem: Problem) -> State:
-        """Refuse an action that does not exist."""
+        """Check that the action exists and return the initial state."""
         if self.action >= problem.actions:
             raise InvalidArgumentError("action", f"below actions = {problem.actions}", self.action)
         return super().begin(problem)
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for reporting; the policy itself does not use it."""
+        """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    # The signature is every policy's; this one looks at no score and no draw.
+    # All policies share this signature; this one ignores scores and draws.
     def choose(
         self,
         state: State,
@@ -62,12 +62,12 @@ class FixedAction(BasePolicy):
         ranking: Ranking,  # noqa: ARG002
         draws: Floats,  # noqa: ARG002
     ) -> tuple[Integers, Floats]:
-        """Choose the action."""
+        """Choose the fixed action, or the lowest eligible one."""
         chosen = np.full(len(contexts), self.action, dtype=np.int64)
         if (eligible := contexts.eligible) is not None:
             chosen = np.where(eligible[:, self.action], chosen, eligible.argmax(axis=1))
         return surely(chosen, state.problem.actions)
 
     def rule(self, state: State) -> Rule:  # noqa: ARG002
-        """Return the action."""
+        """Return the fixed action as a rule."""
         return Rule(kind="fixed", action=self.action)

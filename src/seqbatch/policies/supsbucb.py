@@ -1,8 +1,8 @@
-"""SupSBUCB: SBUCB behind a master that keeps rewards independent (Algorithms 2 and 3).
+"""SupSBUCB: staged elimination over SBUCB that keeps rewards independent (Algorithms 2 and 3).
 
-Each unit passes through stages s = 1, 2, ..., S = ceil(ln T), with a set of candidate actions that
-starts with all that it may get. Stage s has its own ridge regression (BaseSBUCB), on the units that
-it decided itself. With w = gamma times the width, under the statistics of stage s:
+Each unit passes through stages s = 1, 2, ..., S = ceil(ln T) with a set of candidate actions, at
+first all its eligible ones. Stage s has its own ridge regression (BaseSBUCB) on the units that were
+decided at that stage. With w = gamma times the width, under the statistics of stage s:
 
 (a) if every candidate has w <= 1/sqrt(T): choose the highest mean + w, and learn nothing;
 (b) else if every candidate has w <= 2^-s: drop candidates whose mean + w is more than 2^(1-s)
@@ -10,13 +10,13 @@ it decided itself. With w = gamma times the width, under the statistics of stage
 (c) else choose a candidate with w > 2^-s; its outcome enters the statistics of stage s.
 
 *Guarantee.* Regret of order sqrt(d T) + d T / M up to logarithms, for arbitrary contexts of norm at
-most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice does worse
-than SBUCB, as the paper finds too.
+most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice performs
+worse than SBUCB, as in the paper.
 
-Within a batch nothing changes, so all units pass a stage together. The decision's scores are
-mean + w at the stage of decision. With ``first="uniform"`` the action is random, but what is
-learned from it follows the rules: units decided by rule (a), whose widths are small from
-the start, teach nothing.
+Nothing changes within a batch, so all units pass a stage together. The decision's scores are
+mean + w at the stage of decision. With ``first="uniform"`` the action is random, but learning still
+follows the rules: units that rule (a) decides, because their widths are small from the start, teach
+nothing.
 """
 
 import math
@@ -41,8 +41,8 @@ class SupSBUCB(ConfidencePolicy):
     Parameters
     ----------
     explore
-        What rule (c) chooses among the candidates wider than 2^-s, which the paper leaves open:
-        ``"highest"`` mean + w, the ``"widest"``, or the ``"first"``.
+        How rule (c), which the paper leaves open, chooses among the candidates wider than 2^-s:
+        the ``"highest"`` mean + w, the ``"widest"``, or the ``"first"``.
     gamma, ridge, first, ties
         As for :class:`~seqbatch.policies.SBUCB`.
 
@@ -75,11 +75,11 @@ class SupSBUCB(ConfidencePolicy):
         arguments.choice("explore", self.explore, EXPLORE)
 
     def groups(self, problem: Problem) -> int:
-        """Keep S = ceil(ln T) stages apart."""
+        """Keep S = ceil(ln T) stages separate."""
         return max(1, math.ceil(math.log(problem.units)))
 
     def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Pass all units through the stages, together."""
+        """Pass all units through the stages together."""
         problem, gamma = state.problem, self.multiplier(state.problem)
         shape = (len(contexts), problem.actions)
         means, widths, criterion = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -107,7 +107,7 @@ class SupSBUCB(ConfidencePolicy):
             )
             if not len(rows):
                 break
-            # Contexts are copied only if some unit was decided.
+            # Copy contexts only if some unit was decided.
             if len(rows) < len(units):
                 units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
         return Ranking(
@@ -121,7 +121,7 @@ class SupSBUCB(ConfidencePolicy):
         )
 
     def summary(self, state: State) -> Estimate:
-        """Return the ridge regression of all stages together; each stage acts on its own."""
+        """Return the ridge regression of all stages pooled; decisions use each stage separately."""
         return ridge(reduce(Statistics.merge, state.evidence), self.ridge)
 
     def replay(
@@ -129,7 +129,7 @@ class SupSBUCB(ConfidencePolicy):
     ) -> tuple[State, Integers]:
         """Play whole batches against a table of every action's reward, in one compiled loop.
 
-        The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
+        The result is bit-identical to calling `assign`, `learn` and `close` batch by batch.
         """
         ends = ends_ahead(state, len(contexts))
         kernel = partial(

@@ -1,13 +1,13 @@
 """Batched linear Thompson sampling: each action with the probability that it is best.
 
-The posterior of theta is N(theta, scale^2 A^-1), with theta and A of the ridge regression on all
-earlier batches, and it is frozen within a batch. An action's probability is the share of posterior
-draws under which it is best; the draws are the same for all units of a batch, in pairs around the
-mean, and fixed by the batch's number. The probabilities in the decision are therefore exact,
-as honest measurement afterwards requires, in steps of 1 / samples.
+The posterior of theta is N(theta, scale^2 A^-1), with theta and A from the ridge regression on all
+earlier batches; it is frozen within a batch. An action's probability is the share of posterior
+draws under which it is best. All units of a batch share the same draws, which come in pairs around
+the mean and depend only on the batch's number. The logged probabilities are therefore exact, as
+valid inference requires, in steps of 1 / samples.
 
-*Guarantee.* Not in the paper; a common baseline. It explores by itself in every layout, so that
-``first`` matters little.
+*Guarantee.* Not in the paper; a common baseline. It explores in every layout, so ``first`` matters
+little.
 """
 
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ class ThompsonSampling(LinearPolicy):
     scale
         The posterior's standard deviation in units of A^(-1/2): the noise level, 1 by default.
     ridge
-        lambda, the prior precision over scale^2.
+        lambda, the prior precision divided by scale^2.
     samples
-        How many posterior draws the probabilities rest on; an even number.
+        The number of posterior draws behind the probabilities; an even number.
     first, ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
@@ -71,16 +71,16 @@ class ThompsonSampling(LinearPolicy):
         object.__setattr__(self, "samples", samples)
 
     def numbers_kept(self, problem: Problem) -> int:
-        """Return about how many numbers a state has, those of the draws included."""
+        """Return roughly how many numbers a state holds, including the posterior draws."""
         return super().numbers_kept(problem) + self.samples * problem.models * problem.dim
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
-        """Return theta = 0 and A = ridge I, and draws from that."""
+        """Return theta = 0 and A = ridge I, with draws from that posterior."""
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
         return posterior, self._draws(posterior, problem, batch=1)
 
     def estimate(self, state: State) -> State:
-        """Update the posterior and draw from it for the batch to come."""
+        """Update the posterior and draw from it for the next batch."""
         posterior = ridge(state.evidence[0], self.ridge)
         return replace(
             state, estimates=(posterior, self._draws(posterior, state.problem, state.batch + 1))
@@ -103,14 +103,14 @@ class ThompsonSampling(LinearPolicy):
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""
-        # They travel as a second estimate, so that a saved state holds them too.
+        # Stored as a second estimate, hence part of every saved state.
         return state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
 
     def _draws(self, posterior: Estimate, problem: Problem, batch: int) -> Estimate:
-        """Return draws as an estimate without widths, the models of one draw after another."""
+        """Return the draws as an estimate without widths: all models of one draw, then the next."""
         models, dim = posterior.theta.shape
-        # Keyed by the batch alone, so that whoever replays a campaign finds the same draws. In
-        # pairs around the mean, so that the draws' mean is the posterior's exactly.
+        # Keyed by the batch number alone: a replay of a campaign gets the same draws. In pairs
+        # around the mean: the mean of the draws is exactly the posterior mean.
         generator = np.random.Generator(np.random.Philox(key=batch))
         half = generator.standard_normal((self.samples // 2, problem.models, dim))
         half = np.tile(half, (1, models // problem.models, 1))

@@ -1,7 +1,7 @@
 """Uniform random assignment: the plain randomised experiment.
 
-Every unit gets every action that it may get with the same probability, whatever was learned. The
-usual baseline, and the design under which every classical interval is valid.
+Every unit gets each of its eligible actions with the same probability, whatever has been learned.
+It is the usual baseline, and the design under which all classical intervals are valid.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from seqbatch.policies.rule import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class UniformRandom(BasePolicy):
-    """Every action with probability 1/K, or 1/m for a unit that may get m of them.
+    """Every action with probability 1/K, or 1/m for a unit with m eligible actions.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class UniformRandom(BasePolicy):
     """
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for reporting; the policy itself does not use it."""
+        """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
     def choose(
