@@ -27,7 +27,7 @@ def require_target(
     Parameters
     ----------
     path
-        The file to write. A link stands for its target.
+        The file to write; for a link, its target.
     name
         The name of the argument in messages.
     force

@@ -147,7 +147,7 @@ def _meaning(table: "pl.DataFrame") -> str:
             "for the number of cells, leaves no doubt; else it is not decided."
         )
     if "trial" not in table.columns:
-        return "Nothing in this run is random, so that one trial is exact."
+        return "Nothing in this run is random: one trial is exact."
     trials = table["trial"].n_unique()
     return (
         f"{trials} trial{'s' * (trials > 1)}; ± is one standard error over the trials (of slopes "

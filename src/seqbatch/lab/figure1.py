@@ -168,11 +168,11 @@ class Figure1:
         if self.dataset == "mushroom":
             return [
                 f"{formula}.",
-                "Each T is a run of its own; the legend gives M at the largest T.",
+                "Each T is a separate run; the legend gives M at the largest T.",
             ]
         return [
             f"{formula}; the paper's text has a tenth of that.",
-            "Each T is a run of its own; the legend gives the number of batches at the largest T.",
+            "Each T is a separate run; the legend gives the number of batches at the largest T.",
         ]
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
