@@ -9,7 +9,7 @@ from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import Decision
+from seqbatch.policies.rule import Decision
 
 #: How much less than the policy's own choice an action is worth that scores no less, as a part of
 #: the spread of the unit's scores.

@@ -24,7 +24,7 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -153,14 +153,8 @@ class SBUCB(ConfidencePolicy):
         {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
     )
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Score by upper confidence bounds."""
-        means, widths = contexts.means_and_widths(state.estimates[0])
-        scores = means + self.multiplier(state.problem) * widths
-        return Ranking(scores=scores, means=means, widths=widths)
-
     def preference(self, state: State) -> Rule:
-        """Return the upper confidence bounds as a rule."""
+        """Return the rule of the highest upper confidence bound."""
         root, gamma = state.estimates[0].root, self.multiplier(state.problem)
         return replace(super().preference(state), root=root, gamma=gamma)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.decide.decision import decide
+from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
 from seqbatch.campaign.decide.verdicts import weighted
@@ -21,7 +21,7 @@ from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.decisions import require_expressible
+from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly
 from seqbatch.campaign.warehouse.statement import marked, require_summable
 from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
@@ -29,6 +29,7 @@ from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.exact_sums import products_of
 from seqbatch.engine import merge_tree
 from seqbatch.errors import InvalidFileError
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
 # What units with their outcomes sum up to, piece by piece, and all pieces together.
@@ -181,13 +182,13 @@ class FrozenRule:
     Parameters
     ----------
     now
-        Where the campaign stands.
-    state
-        What the policy knew when the wave opened.
+        The campaign's situation.
+    rule
+        The policy's rule for the wave.
     """
 
     now: Situation
-    state: Any
+    rule: Rule
 
     def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return each unit's action, as the statement to assign does.
@@ -285,7 +286,7 @@ class FrozenRule:
     def _decided(self, given: pa.Table) -> Decided:
         now, ids = self.now, given.column(0).to_pylist()
         drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
-        return decide(now, now.made_policy(), self.state, given, drawn)
+        return decide_by(now, self.rule, given, drawn)
 
     def _judged(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, Bools]:
         """Return outcomes, NaN for none, who has none, and who has one beyond the range."""
@@ -335,10 +336,9 @@ class FrozenRule:
 
 
 def frozen_rule(store: Store, name: str) -> FrozenRule:
-    """Return the open wave's rule; refuse what no statement can say."""
+    """Return the open wave's rule; refuse a campaign that SQL cannot express."""
     with store.read(name) as reader:
         now, record = current(reader), reader.last_state()
     assert record is not None
     now.require_no_stop()
-    require_expressible(now)
-    return FrozenRule(now, unpack_state(record.content, now))
+    return FrozenRule(now, rule_of(now, unpack_state(record.content, now)))

@@ -2,10 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from seqbatch.campaign.decide.draws import DIGITS, md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
@@ -22,12 +19,9 @@ from seqbatch.campaign.warehouse.features import (
     briefly,
     columns_of,
 )
-from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import CampaignStateError
-from seqbatch.policies.base import BasePolicy, GreedyPolicy, LinearPolicy, Ranking
-from seqbatch.policies.bpe import BPE
-from seqbatch.policies.sbucb import SBUCB
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
 # One statement out of stages, each a query over the one before.
@@ -91,87 +85,13 @@ def _indented(text: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# The rule by which the open wave decides, as numbers: what a statement is made of.
+# The rule of the open wave: which campaigns have one that SQL can express.
 
 
-#: Policies whose rule can be written in SQL.
-POLICIES = ("SBPE", "RBGL", "LBGL", "BPE", "SBUCB", "UniformRandom", "FixedAction")
-
-
-@dataclass(frozen=True)
-class WaveRule:
-    """How the open wave decides.
-
-    Parameters
-    ----------
-    theta
-        The parameters that score each action, shape (K, dim).
-    root, gamma
-        The roots of SBUCB's widths, shape (K, dim, dim), and their multiplier; None and 0 where
-        scores are means alone.
-    constant
-        The policy's probability of each action where it is the same for every unit that may get all
-        of them; None where the action of highest score is chosen.
-    candidates
-        The actions that the choice is among.
-    random_ties
-        Whether equal scores share the probability, or the lowest action has it.
-    intervals
-        Into how many intervals a wave is cut whose outcomes enter parts of the evidence of their
-        own (BPE), and the number of the first; None where all enter one.
-    """
-
-    theta: Floats
-    root: Floats | None
-    gamma: float
-    constant: tuple[float, ...] | None
-    candidates: tuple[int, ...]
-    random_ties: bool
-    intervals: tuple[int, int] | None
-
-
-def rule_of(now: Situation, state: Any) -> WaveRule:
-    """Return the rule of the open wave; refuse what SQL cannot say, with the reason."""
+def rule_of(now: Situation, state: Any) -> Rule:
+    """Return the rule of the open wave; refuse a campaign that SQL cannot express."""
     require_expressible(now)
-    policy, problem = now.made_policy(), state.problem
-    chosen, constant = _choice(policy, state)
-    ucb = isinstance(policy, SBUCB)
-    intervals = None
-    if isinstance(policy, BPE):
-        even = policy.split == "even"
-        pieces = problem.batches if even else problem.batches - state.batch
-        intervals = (pieces, 0 if even else state.batch - 1)
-    return WaveRule(
-        theta=state.estimates[0].theta,
-        root=state.estimates[0].root if ucb else None,
-        gamma=policy.multiplier(problem) if isinstance(policy, SBUCB) else 0.0,
-        constant=constant,
-        candidates=chosen,
-        random_ties=isinstance(policy, LinearPolicy) and policy.ties == "random",
-        intervals=intervals,
-    )
-
-
-def _choice(policy: BasePolicy, state: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """Return the actions that the choice is among, and their probabilities where constant.
-
-    Nobody is asked about a unit: where everybody may get everything, what a policy says without
-    looking at scores is the same for all. One unit, of zeros, stands for them.
-    """
-    K = state.problem.actions
-    contexts = Contexts(np.zeros((1, state.problem.dim)), state.problem)
-    ranking = Ranking(scores=np.zeros((1, K)), means=np.zeros((1, K)))
-    among = policy.candidates(state, contexts, ranking)
-    everything = tuple(range(K)) if among is None else tuple(np.flatnonzero(among[0]).tolist())
-    blind = not isinstance(policy, LinearPolicy) or (
-        state.batch == 1 and (policy.first == "uniform" or isinstance(policy, BPE))
-    )
-    lost = among is not None and isinstance(policy, GreedyPolicy)
-    lost = lost and not policy.known(state)[list(everything)].any()
-    if not (blind or lost):
-        return everything, None
-    _, said = policy.choose(state, contexts, ranking, np.zeros(1))
-    return everything, tuple(said[0].tolist())
+    return now.made_policy().rule(state)
 
 
 def require_expressible(now: Situation) -> None:
@@ -185,8 +105,10 @@ def require_expressible(now: Situation) -> None:
 
 
 def inexpressible(now: Situation) -> list[str]:
-    """Return what SQL cannot say of a campaign's decisions."""
+    """Return why SQL cannot make a campaign's decisions, in this wave or in a later one."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
+    policy = now.made_policy()
+    beyond = policy.preference(policy.begin(now.problem())).beyond()
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
@@ -195,9 +117,7 @@ def inexpressible(now: Situation) -> list[str]:
         "units are drawn together (a balanced draw, strata, capacities or a budget)": spec.balanced,
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
-        f"the policy is {now.policy['kind']}, not one of {', '.join(POLICIES)}": (
-            now.policy["kind"] not in POLICIES
-        ),
+        f"the policy is {now.policy['kind']}: {', '.join(beyond)}": bool(beyond),
         f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
         f"dates are spelled by a format ({', '.join(dates)})": bool(dates),
         f"numbers are spelled by a format ({', '.join(spelled)})": bool(spelled),
@@ -218,8 +138,13 @@ def even(action: int) -> str:
     return f"(a{action} / {COUNT})"
 
 
+def candidates_of(rule: Rule, options: int) -> list[int]:
+    """Return the actions that a rule of the highest score chooses among."""
+    return [action for action in range(options) if rule.among is None or rule.among[action]]
+
+
 def chances_of_all(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str | float]:
     """Return the probabilities where everybody may get everything; numbers where they are constant.
 
@@ -234,12 +159,13 @@ def chances_of_all(
     options
         The number of actions.
     """
-    if rule.constant is not None:
-        return list(rule.constant)
-    among = [f"s{action}" for action in rule.candidates]
+    if (constant := rule.constant(options)) is not None:
+        return list(constant)
+    candidates = candidates_of(rule, options)
+    among = [f"s{action}" for action in candidates]
     best = among[0] if len(among) == 1 else f"GREATEST({', '.join(among)})"
     stages.add("ranked", [*kept, (best, "best")])
-    won = {action: f"s{action} = best" for action in rule.candidates}
+    won = {action: f"s{action} = best" for action in candidates}
     one = _rank(stages, sql, rule, kept, won)
     zero = sql.number(0.0)
     return [
@@ -249,28 +175,29 @@ def chances_of_all(
 
 
 def chances_of_allowed(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str]:
     """Return the probabilities among what each unit may get; see :func:`chances_of_all`."""
     one, zero = sql.number(1.0), sql.number(0.0)
-    if rule.constant is not None:
-        if 1.0 not in rule.constant:
+    if (constant := rule.constant(options)) is not None:
+        if 1.0 not in constant:
             return [even(action) for action in range(options)]
-        # Who may not get a fixed action gets the lowest of those that are left.
-        order = [rule.constant.index(1.0), *range(options)]
+        # A unit that may not get the fixed action gets the lowest of its own.
+        order = [constant.index(1.0), *range(options)]
         first = " ".join(f"WHEN a{action} = 1 THEN {action}" for action in order)
         stages.add("picked", [*kept, (f"CASE {first} END", "best")])
         return [
             f"CASE WHEN best = {action} THEN {one} ELSE {zero} END" for action in range(options)
         ]
     low = sql.number(LOWEST)
-    among = [f"CASE WHEN a{action} = 1 THEN s{action} ELSE {low} END" for action in rule.candidates]
+    candidates = candidates_of(rule, options)
+    among = [f"CASE WHEN a{action} = 1 THEN s{action} ELSE {low} END" for action in candidates]
     best = among[0] if len(among) == 1 else f"GREATEST({', '.join(among)})"
     stages.add("ranked", [*kept, (best, "best")])
-    won = {action: f"a{action} = 1 AND s{action} = best" for action in rule.candidates}
+    won = {action: f"a{action} = 1 AND s{action} = best" for action in candidates}
     one = _rank(stages, sql, rule, kept, won)
-    # Of a unit for whom nothing is known that it may get, nobody can say what is best.
-    lost = " + ".join(f"a{action}" for action in rule.candidates) + " = 0"
+    # A unit that may get none of the candidates gets any of its actions, equally likely.
+    lost = " + ".join(f"a{action}" for action in candidates) + " = 0"
     cases = [
         f"WHEN {won[action]} THEN {one} " if action in won else "" for action in range(options)
     ]
@@ -281,13 +208,13 @@ def chances_of_allowed(
 
 
 def _rank(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], won: dict[int, str]
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], won: dict[int, str]
 ) -> str:
     """Break ties by the rule; return the probability of an action that wins.
 
     `won` holds when each action does, and is changed where the lowest of several takes it all.
     """
-    if rule.random_ties:
+    if rule.ties == "random":
         equals = " + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in won.values())
         return f"{sql.number(1.0)} / CAST(({equals}) AS {sql.double})"
     first = " ".join(f"WHEN {each} THEN {action}" for action, each in won.items())
@@ -326,7 +253,7 @@ class DecisionStages:
     """
 
     def __init__(
-        self, now: Situation, rule: WaveRule, sql: SqlDialect, units: str, *, keep: bool
+        self, now: Situation, rule: Rule, sql: SqlDialect, units: str, *, keep: bool
     ) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
@@ -499,21 +426,18 @@ class DecisionStages:
 
     def _group(self) -> str:
         """Return the part of the evidence that a unit's outcome enters."""
-        sql, now = self._sql, self._now
-        if self._rule.intervals is None:
+        sql = self._sql
+        intervals = self._rule.intervals
+        if intervals is None:
             return "0"
-        pieces, first = self._rule.intervals
-        if pieces == 0:
+        if intervals.pieces == 0:
             return "-1"
-        size, waves = now.problem().size(now.wave), len(now.sizes)
+        size, (low, high) = intervals.size, intervals.used
         whole = sql.number(float(size))
         place = f"LEAST({sql.floor(f'draw_place * {whole}')}, {size - 1})"
-        ends = f"CAST((({place} + 1) * {pieces} - 1) AS {sql.double})"
-        interval = f"({sql.floor(f'{ends} / {whole}')} + {first})"
-        return (
-            f"CASE WHEN {interval} >= {now.wave - 1} AND {interval} < {waves - 1} "
-            f"THEN {interval} ELSE -1 END"
-        )
+        ends = f"CAST((({place} + 1) * {intervals.pieces} - 1) AS {sql.double})"
+        interval = f"({sql.floor(f'{ends} / {whole}')} + {intervals.first})"
+        return f"CASE WHEN {interval} >= {low} AND {interval} < {high} THEN {interval} ELSE -1 END"
 
 
 def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:

@@ -79,13 +79,15 @@ class Rules:
         Contexts are vectors times the source's `shape`, which enters here.
         """
         theta = root = among = None
-        if rule.theta is not None:
-            draws = rule.theta.reshape(len(rule.theta), -1, models, rule.theta.shape[-1])
+        # Other kinds do without scores.
+        if rule.kind in ("highest", "shares"):
+            thetas = rule.theta[None] if rule.samples is None else rule.samples
+            draws = thetas.reshape(len(thetas), -1, models, thetas.shape[-1])
             theta = backend.array(reshaped(np.swapaxes(draws, 0, 1), shape))
-        if rule.root is not None:
+        if rule.kind == "highest" and rule.root is not None:
             roots = rule.root.reshape(-1, models, *rule.root.shape[1:])
             root = backend.array(reshaped(roots, shape[:, None]))
-        if rule.among is not None:
+        if rule.kind == "highest" and rule.among is not None:
             among = backend.array(rule.among.reshape(-1, models))
         return cls(
             kind=rule.kind,
