@@ -204,7 +204,7 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     runs = [(policy, grid) for policy in (BPE(), RBGL(), SBUCB(), LBGL(scale=0.01))]
 
     def played(most):
-        monkeypatch.setattr(units, "MOST", most)
+        monkeypatch.setattr(units, "MOST_UNITS", most)
         return simulate_together(runs, environment, seed=3, method="device", device=device)
 
     for one, other in zip(played(2**12), played(2**14), strict=True):

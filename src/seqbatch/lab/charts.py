@@ -40,7 +40,7 @@ def looks(lines: Mapping[str, str]) -> dict[str, LineStyle]:
     """Return the look of each line, given the name of its policy's class.
 
     >>> looks({"few": "SBPE", "many": "SBPE"})["many"]
-    Look(colour='#009E73', dash=(7, 3), shape='square')
+    LineStyle(colour='#009E73', dash=(7, 3), shape='square')
     """
     colours = [policy_colour(policy) for policy in lines.values()]
     made = {}

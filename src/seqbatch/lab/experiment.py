@@ -65,7 +65,7 @@ class MeanEstimate:
 
         Of several estimates that a claim rests on (`of`), all shall be right in 95% of runs.
 
-        >>> Estimate(1.0, 0.1, 50).within(0.5), Estimate(1.0, 0.1, 50).within(0.9)
+        >>> MeanEstimate(1.0, 0.1, 50).within(0.5), MeanEstimate(1.0, 0.1, 50).within(0.9)
         (True, None)
         """
         from scipy.special import stdtrit
@@ -80,7 +80,7 @@ class MeanEstimate:
     def shown(self, digits: int) -> str:
         """Return the value and its error, for a person.
 
-        >>> Estimate(0.5678, 0.0234, 50).shown(2), Estimate(3.0, float("nan"), 1).shown(0)
+        >>> MeanEstimate(0.5678, 0.0234, 50).shown(2), MeanEstimate(3.0, float("nan"), 1).shown(0)
         ('0.57 ± 0.02', '3 ± ?')
         """
         error = "?" if isnan(self.error) else f"{self.error:.{digits}f}"

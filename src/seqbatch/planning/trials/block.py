@@ -236,7 +236,7 @@ class BlockEnsemble:
     --------
     >>> from numpy.random import SeedSequence
     >>> theta = np.random.default_rng(1).standard_normal((100, 3, 5)) / 10
-    >>> trials = BlockEnsemble(theta, np.ones(100), Draws(SeedSequence(1)))
+    >>> trials = BlockEnsemble(theta, np.ones(100), KeptDraws(SeedSequence(1)))
     >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
     array([0.1857, 0.0222])
     """

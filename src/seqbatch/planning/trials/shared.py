@@ -60,7 +60,7 @@ class SharedEnsemble:
     --------
     >>> from numpy.random import SeedSequence
     >>> theta = np.random.default_rng(1).standard_normal((200, 5)) / 10
-    >>> trials = SharedEnsemble(theta, 4, np.ones(200), Draws(SeedSequence(1)))
+    >>> trials = SharedEnsemble(theta, 4, np.ones(200), KeptDraws(SeedSequence(1)))
     >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
     array([0.2155, 0.0117])
     """
