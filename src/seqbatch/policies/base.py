@@ -120,6 +120,8 @@ class BasePolicy:
     #: How later batches share units out: "greedy" prefers one action to all others, "thompson"
     #: gives each as often as it is likely to be best. Plans of experiments ask.
     sharing: ClassVar[Literal["greedy", "thompson"]] = "greedy"
+    #: Whether scores are optimistic bounds on the reward, not estimates of it.
+    optimistic: ClassVar[bool] = False
 
     def _plain(self, name: str, **bounds: float) -> None:
         """Check a hyper-parameter and keep it as a plain number, whatever type it came in."""
@@ -226,6 +228,11 @@ class BasePolicy:
     def starts_blind(self) -> bool:
         """Whether the first batch is assigned without looking at contexts."""
         return True
+
+    @property
+    def explored(self) -> float:
+        """The share of every batch's units that get any of their actions, equally likely."""
+        return 0.0
 
     def determined(self, state: State) -> Integers | None:  # noqa: ARG002
         """Return how many directions of each model the data determine; None where none need be."""

@@ -46,6 +46,11 @@ class EpsilonGreedy(RBGL):
         super().__post_init__()
         self._plain("epsilon", at_least=0, at_most=1)
 
+    @property
+    def explored(self) -> float:
+        """The share epsilon."""
+        return self.epsilon
+
     def preference(self, state: State) -> Rule:
         """Return the greedy rule, from which a share of the units explores."""
         return replace(super().preference(state), epsilon=self.epsilon)

@@ -43,6 +43,8 @@ class ConfidencePolicy(LinearPolicy):
     gamma: float | None = None
     ridge: float = 1.0
 
+    optimistic: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gamma is not None:

@@ -28,6 +28,11 @@ class UniformRandom(BasePolicy):
         """Fit least squares, for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
+    @property
+    def explored(self) -> float:
+        """All units."""
+        return 1.0
+
     def preference(self, state: State) -> Rule:
         """Return the uniform rule."""
         return Rule(kind="uniform", theta=state.estimates[0].theta)
