@@ -143,9 +143,12 @@ class BasePolicy:
         self, state: State, contexts: Contexts, draws: Floats, positions: Integers
     ) -> Decision:
         """Rank the actions of each unit and choose."""
+        rule, own = self.rule(state), type(self)
+        # Batches may be of one unit: without an override the rule is made once, not three times.
+        if own.rank is BasePolicy.rank and own.choose is BasePolicy.choose:
+            return rule.decide(contexts, draws, positions)
         ranking = self.rank(state, contexts)
         actions, probabilities = self.choose(state, contexts, ranking, draws)
-        rule = self.rule(state)
         return rule.decision(contexts, ranking, actions, probabilities, positions)
 
     def learn(self, state: State, feedback: Feedback) -> State:

@@ -157,8 +157,10 @@ class SBUCB(ConfidencePolicy):
 
     def preference(self, state: State) -> Rule:
         """Return the rule of the highest upper confidence bound."""
-        root, gamma = state.estimates[0].root, self.multiplier(state.problem)
-        return replace(super().preference(state), root=root, gamma=gamma)
+        estimate, gamma = state.estimates[0], self.multiplier(state.problem)
+        return Rule(
+            kind="highest", theta=estimate.theta, root=estimate.root, gamma=gamma, ties=self.ties
+        )
 
     def replay(
         self, state: State, contexts: Contexts, table: Floats, draws: Floats

@@ -20,7 +20,7 @@ the start, teach nothing.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar, Literal
 
@@ -80,8 +80,8 @@ class SupSBUCB(ConfidencePolicy):
     def preference(self, state: State) -> Rule:
         """Return the rule of the stages."""
         staging = Staging(state.estimates, self._enough(state.problem), self._explored)
-        gamma = self.multiplier(state.problem)
-        return replace(super().preference(state), gamma=gamma, staging=staging)
+        theta, gamma = state.estimates[0].theta, self.multiplier(state.problem)
+        return Rule(kind="highest", theta=theta, gamma=gamma, ties=self.ties, staging=staging)
 
     @property
     def _explored(self) -> int:

@@ -88,7 +88,8 @@ class ThompsonSampling(LinearPolicy):
 
     def preference(self, state: State) -> Rule:
         """Give each action the share of posterior draws under which it is best."""
-        return replace(super().preference(state), kind="shares", samples=self._thetas(state))
+        theta, samples = state.estimates[0].theta, self._thetas(state)
+        return Rule(kind="shares", theta=theta, samples=samples, ties=self.ties)
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""

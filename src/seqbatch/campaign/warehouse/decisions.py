@@ -1,4 +1,4 @@
-"""Decisions as SQL: draws, scores, probabilities and actions, stage by stage."""
+"""Decisions in SQL: draws, scores, probabilities and actions, stage by stage."""
 
 import sys
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from seqbatch.errors import CampaignStateError
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# One statement out of stages, each a query over the one before.
+# A statement of stages, each a query over the previous one.
 
 
 class Stages:
@@ -49,21 +49,21 @@ class Stages:
         items
             Expressions and their names.
         source
-            What it reads, the stage before where empty.
+            The table or stage that it reads; the previous stage where empty.
         after
-            What stands after the source: joins, conditions, groups.
+            The clauses after the source: joins, conditions, groups.
         """
         text = self._selected(items, source or self.last, after)
         fence = f"\n{self._sql.fence}" if self._sql.fence else ""
         self._made.append((name, text + fence))
 
     def statement(self, items: Sequence[Item], *, after: str = "") -> str:
-        """Return the statement that selects these of the last stage."""
+        """Return the statement that selects these items from the last stage."""
         stages = ",\n".join(f"{name} AS (\n{_indented(text)}\n)" for name, text in self._made)
         return f"WITH\n{stages}\n{self._selected(items, self.last, after)}\n"
 
     def _selected(self, items: Sequence[Item], source: str, after: str) -> str:
-        """Return one query, refusing one of more columns than the database takes."""
+        """Return one query; refuse one with more columns than the database takes."""
         if len(items) > self._sql.columns:
             raise CampaignStateError(
                 f"the statement would have a stage of {len(items):,} columns, and {self._sql.name} "
@@ -76,7 +76,7 @@ class Stages:
 
 
 def named(*names: str) -> list[Item]:
-    """Return columns that are passed on as they are."""
+    """Return columns that are passed on unchanged."""
     return [(name, name) for name in names]
 
 
@@ -95,7 +95,7 @@ def rule_of(now: Situation, state: Any) -> Rule:
 
 
 def require_expressible(now: Situation) -> None:
-    """Refuse campaigns whose decisions no statement can make."""
+    """Refuse a closed campaign, and one whose decisions SQL cannot make."""
     now.require_open()
     if found := inexpressible(now):
         raise CampaignStateError(
@@ -126,15 +126,15 @@ def inexpressible(now: Situation) -> list[str]:
 
 
 # ----------------------------------------------------------------------
-# The policy's probability of each action, as SQL: the same for all, or by the highest score.
+# The policy's probability of each action in SQL: constant, or by the highest score.
 
 
-#: The score of what a unit may not get: below any that a model gives.
+#: The score of an action that a unit may not get: below every score of a model.
 LOWEST = -sys.float_info.max
 
 
 def even(action: int) -> str:
-    """Return the probability of an action where all that a unit may get have the same."""
+    """Return the probability of an action where all of a unit's actions are equally likely."""
     return f"(a{action} / {COUNT})"
 
 
@@ -146,7 +146,7 @@ def candidates_of(rule: Rule, options: int) -> list[int]:
 def chances_of_all(
     stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str | float]:
-    """Return the probabilities where everybody may get everything; numbers where they are constant.
+    """Return the probabilities where every unit may get every action; numbers where constant.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def chances_of_all(
     sql, rule
         The dialect, and the open wave's rule.
     kept
-        What the stages pass on.
+        The columns that the stages pass on.
     options
         The number of actions.
     """
@@ -177,7 +177,7 @@ def chances_of_all(
 def chances_of_allowed(
     stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str]:
-    """Return the probabilities among what each unit may get; see :func:`chances_of_all`."""
+    """Return the probabilities among each unit's eligible actions; see :func:`chances_of_all`."""
     one, zero = sql.number(1.0), sql.number(0.0)
     if (constant := rule.constant(options)) is not None:
         if 1.0 not in constant:
@@ -212,7 +212,8 @@ def _rank(
 ) -> str:
     """Break ties by the rule; return the probability of an action that wins.
 
-    `won` holds when each action does, and is changed where the lowest of several takes it all.
+    `won` has the condition under which each action wins. Where the lowest of several equal actions
+    wins, the conditions are replaced.
     """
     if rule.ties == "random":
         equals = " + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in won.values())
@@ -226,11 +227,11 @@ def _rank(
 # ----------------------------------------------------------------------
 # The stages that decide: draws, scores, probabilities, actions.
 #
-# Each is the arithmetic of `decide` in the same order, with flat sums, so that any database that
-# adds and multiplies as IEEE 754 says gets the same bits.
+# Each stage does the arithmetic of `decide_by` in the same order, with flat sums. A database that
+# adds and multiplies by IEEE 754 gets the same bits.
 
 
-#: Cells of categories and booleans that a wave may be summed up by before it is summed up in all.
+#: The most cells of categories and booleans by which a wave is summed first, before all of it is.
 MOST_CELLS = 4_096
 #: The three draws of a unit.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
@@ -242,14 +243,14 @@ class DecisionStages:
     Parameters
     ----------
     now, rule
-        Where the campaign stands, and the open wave's rule.
+        The campaign's situation, and the open wave's rule.
     sql
         The dialect.
     units
         The table of units.
     keep
-        Whether the numbers of the model are passed on to the last stage: all of them, or the
-        columns that make up cells instead of those that these determine.
+        Whether the model's columns are passed on to the last stage: all of them, or, where cells
+        are summed first, the columns that define a cell and those that vary within one.
     """
 
     def __init__(
@@ -277,7 +278,7 @@ class DecisionStages:
         return [f"{prefix}{action}" for action in range(self._K)]
 
     def _given(self, units: str) -> None:
-        """Read the columns, and find each unit's md5."""
+        """Read the columns, and compute each unit's md5."""
         sql, spec, columns = self._sql, self._now.spec, self.columns
         ids = [
             (sql.as_text(sql.name_of(name)), alias)
@@ -294,7 +295,7 @@ class DecisionStages:
         self.stages.add("known", [*named(*self.ids), *known, *own])
 
     def _drawn(self) -> None:
-        """Make draws of the md5, and numbers of the columns; say what is wrong with a unit."""
+        """Make draws from the md5 and numbers from the columns; name a unit's first problem."""
         sql, columns = self._sql, self.columns
         draws = []
         for name, (start, stop) in zip(DRAWS, DIGITS, strict=True):
@@ -320,7 +321,7 @@ class DecisionStages:
             self.stages.add("crossed", [*self._passed(), *keys, *named(*own), *columns.crossed])
 
     def _passed(self) -> list[Item]:
-        """Return what every stage from the draws on passes on."""
+        """Return the columns that every stage after the draws passes on."""
         allowed = self._allowed.names if self._allowed else []
         return named(*self.ids, "id", "problem", *DRAWS, *allowed)
 
@@ -332,7 +333,7 @@ class DecisionStages:
         if rule.root is None:
             self.stages.add("scored", [*kept, *means])
             return
-        # The width is the length of root times x: first its parts, then their squares.
+        # The width is the length of root times x: first the product, then its squares.
         parts = [
             (total(sql, vector[: row + 1], rule.root[a, row, : row + 1]), f"w{a}_{row}")
             for a in range(self._K)
@@ -348,7 +349,7 @@ class DecisionStages:
         self.stages.add("scored", [*kept, *scores])
 
     def _weighed(self) -> None:
-        """Give every action its probability among units that are not randomised."""
+        """Compute every action's probability for units that are not randomised."""
         sql, K, floor = self._sql, self._K, self._now.floor
         kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
         asked = (self.stages, sql, self._rule, kept, K)
@@ -393,7 +394,7 @@ class DecisionStages:
         chosen = (
             f"CASE WHEN {randomised} THEN {self._blind()} ELSE LEAST({passed}, last_possible) END"
         )
-        # Who is refused gets nothing.
+        # A unit with a problem gets no action.
         action = f"CASE WHEN problem IS NULL THEN {chosen} END"
         self.stages.add(
             "decided",
@@ -406,7 +407,7 @@ class DecisionStages:
         )
 
     def _wanted(self) -> list[Item]:
-        """Return which of its actions, in their order, a unit would get at random."""
+        """Return which of a unit's actions, counted in order, it would get at random."""
         if not self._allowed:
             return []
         place = self._sql.floor(f"draw_choice * {COUNT}")
@@ -418,7 +419,7 @@ class DecisionStages:
         if not self._allowed:
             return f"LEAST({sql.floor(f'draw_choice * {sql.number(float(K))}')}, {K - 1})"
         counts = [" + ".join(f"a{each}" for each in range(action + 1)) for action in range(K)]
-        # The first by which more than those wanted have been passed.
+        # The first action at which the count of eligible actions exceeds the wanted one.
         cases = " ".join(
             f"WHEN {each} > wanted THEN {action}" for action, each in enumerate(counts)
         )
@@ -441,7 +442,7 @@ class DecisionStages:
 
 
 def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
-    """Return the id that some columns of text are joined into."""
+    """Return the expression that joins columns of text into one id."""
     if len(columns) == 1:
         return columns[0]
     back, bar = sql.text("\\"), sql.text(BAR)
@@ -454,7 +455,7 @@ def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
 
 
 def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
-    """Return the product of two vectors, term by term; a weight of 0 changes no bit."""
+    """Return the product of two vectors, term by term; a weight of 0 is left out."""
     terms = [
         f"{name} * {sql.number(weight)}"
         for name, weight in zip(vector, weights.tolist(), strict=True)
@@ -464,5 +465,5 @@ def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
 
 
 def summed(terms: Sequence[str]) -> str:
-    """Return a sum without brackets: databases take it from left to right."""
+    """Return a sum without brackets: databases add from left to right."""
     return "\n  + ".join(terms) if len(terms) > 4 else " + ".join(terms)
