@@ -9,8 +9,9 @@ from seqbatch import checks, policies
 from seqbatch.checks import PolicyCheckError
 from seqbatch.checks import policies as rules
 from seqbatch.policies import RBGL, SBUCB, Decision
-from seqbatch.policies.base import BasePolicy, Ranking
+from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.choice import pick
+from seqbatch.policies.rule import Ranking
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 OWN = list(checks.own_policies())

@@ -341,8 +341,8 @@ def test_replay_of_any_policy_goes_batch_by_batch():
 
 def test_a_subclass_does_not_inherit_the_compiled_loop():
     class Contrary(SBUCB):
-        def prefer(self, state, contexts, ranking, draws):
-            actions, probabilities = super().prefer(state, contexts, ranking, draws)
+        def choose(self, state, contexts, ranking, draws):
+            actions, probabilities = super().choose(state, contexts, ranking, draws)
             return 1 - actions, probabilities[:, ::-1]
 
     made = learner(Contrary(gamma=1.0))

@@ -29,7 +29,9 @@ def test_scores_and_chosen_rows_equal_the_dense_form(layout):
     dense = ridge(Statistics.zero(1, 12).add(long.chosen(actions), rewards, nothing), 0.7)
     np.testing.assert_allclose(block.theta.ravel(), dense.theta[0], rtol=1e-10, atol=1e-12)
     for ours, theirs in zip(
-        contexts.means_and_widths(block), long.means_and_widths(dense), strict=True
+        contexts.means_and_widths(block.theta, block.root),
+        long.means_and_widths(dense.theta, dense.root),
+        strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 

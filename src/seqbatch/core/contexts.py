@@ -1,7 +1,6 @@
 """The context vectors of units and their eligible actions, with one interface for all layouts."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,9 +9,6 @@ from seqbatch.core import arguments, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.problem import Problem
 from seqbatch.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from seqbatch.core.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -88,12 +84,12 @@ class Contexts:
         kernels.means(self.rows(), theta, out)
         return out
 
-    def means_and_widths(self, estimate: "Estimate") -> tuple[Floats, Floats]:
-        """Return <x, theta> and sqrt(x' A^-1 x), each of shape (n, K)."""
-        self._check_theta(estimate.theta)
+    def means_and_widths(self, theta: Floats, root: Floats) -> tuple[Floats, Floats]:
+        """Return <x, theta> and |root x| = sqrt(x' A^-1 x), each of shape (n, K)."""
+        self._check_theta(theta)
         means = np.empty((len(self), self.problem.actions))
         widths = np.empty_like(means)
-        kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
+        kernels.means_and_widths(self.rows(), theta, root, means, widths)
         return means, widths
 
     def best_shares(self, thetas: Floats, *, split_ties: bool) -> Floats:

@@ -15,7 +15,6 @@ from seqbatch.inference import (
     planned_path,
 )
 from seqbatch.planning.model import Model
-from seqbatch.policies import ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------
@@ -207,7 +206,7 @@ def shares_of(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> PlanO
         actions=model.actions,
         randomised=conduct.randomised,
         floor=conduct.floor,
-        policy="thompson" if isinstance(policy, ThompsonSampling) else "greedy",
+        policy=policy.sharing,
         uniform=blind,
     )
 

@@ -23,61 +23,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choice import Ties, highest, uniformly
-from seqbatch.policies.rule import Rule
+from seqbatch.policies.choice import Ties
+from seqbatch.policies.rule import Decision, Intervals, Ranking, Rule
 
 First = Literal["fixed", "uniform"]
 Unknown = Literal["zero", "avoid"]
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The decision for some units: actions, their probabilities and the scores behind them.
-
-    Parameters
-    ----------
-    actions
-        The action of each unit, numbered from 0, shape (n,).
-    probabilities
-        The probability that the policy gave to every action, shape (n, K); 0 for ineligible
-        actions.
-    scores
-        The scores that the policy compared, shape (n, K); means plus a multiple of widths for UCB.
-    means
-        Estimated mean rewards, shape (n, K).
-    widths
-        sqrt(x' A^-1 x) before any multiplier, shape (n, K); None if the policy computes no widths.
-    groups
-        The group of evidence that each unit's outcome enters, shape (n,); -1 for no group.
-    stages
-        The stage at which SupSBUCB decided, counted from 1, shape (n,); None for other policies.
-    rules
-        The rule by which SupSBUCB decided, ``"a"`` or ``"c"``, shape (n,); None for other policies.
-    candidates
-        Which actions the policy considered, shape (n, K), if it passed over some eligible ones:
-        eliminated actions, or actions without outcomes. None otherwise.
-    prices
-        The value of one more unit of each action under limits, in units of scores, shape (K,);
-        None without limits, or if the policy draws actions at random.
-    """
-
-    actions: Integers
-    probabilities: Floats
-    scores: Floats
-    means: Floats
-    widths: Floats | None
-    groups: Integers
-    stages: Integers | None = None
-    rules: NDArray[np.str_] | None = None
-    candidates: Bools | None = None
-    prices: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.actions)
 
 
 @dataclass(frozen=True)
@@ -153,25 +106,22 @@ class Policy(Protocol):
         """Return the state after the open batch ended."""
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Scores of every action for every unit, and the criterion that the choice maximises."""
-
-    scores: Floats
-    means: Floats
-    widths: Floats | None = None
-    criterion: Floats | None = None
-    groups: Integers | None = None
-    stages: Integers | None = None
-    rules: NDArray[np.str_] | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BasePolicy:
-    """What all policies of this package share: evidence in groups, a ranking and a choice."""
+    """What all policies of this package share: evidence kept in groups, and a rule for each batch.
+
+    A subclass says how it estimates (`estimate`) and by which rule it assigns (`preference`).
+    """
 
     #: Non-default settings that the conformance checks run in addition to the default.
     examples: ClassVar[tuple[dict[str, Any], ...]] = ()
+    #: Whether every batch after the first takes the highest estimated mean, and nothing else.
+    greedy: ClassVar[bool] = False
+    #: How later batches share units out: "greedy" prefers one action to all others, "thompson"
+    #: gives each as often as it is likely to be best. Plans of experiments ask.
+    sharing: ClassVar[Literal["greedy", "thompson"]] = "greedy"
+    #: Whether scores are optimistic bounds on the reward, not estimates of it.
+    optimistic: ClassVar[bool] = False
 
     def _plain(self, name: str, **bounds: float) -> None:
         """Check a hyper-parameter and store it as a plain float, whatever type was passed."""
@@ -193,22 +143,13 @@ class BasePolicy:
         self, state: State, contexts: Contexts, draws: Floats, positions: Integers
     ) -> Decision:
         """Rank the actions of each unit and choose."""
+        rule, own = self.rule(state), type(self)
+        # Batches may be of one unit: without an override the rule is made once, not three times.
+        if own.rank is BasePolicy.rank and own.choose is BasePolicy.choose:
+            return rule.decide(contexts, draws, positions)
         ranking = self.rank(state, contexts)
         actions, probabilities = self.choose(state, contexts, ranking, draws)
-        groups = ranking.groups
-        if groups is None:
-            groups = self.group_of(state, positions)
-        return Decision(
-            actions=actions,
-            probabilities=probabilities,
-            scores=ranking.scores,
-            means=ranking.means,
-            widths=ranking.widths,
-            groups=groups,
-            stages=ranking.stages,
-            rules=ranking.rules,
-            candidates=self.candidates(state, contexts, ranking),
-        )
+        return rule.decision(contexts, ranking, actions, probabilities, positions)
 
     def learn(self, state: State, feedback: Feedback) -> State:
         """Add the feedback to the evidence of its groups; the estimates stay."""
@@ -246,16 +187,9 @@ class BasePolicy:
         """Return roughly how many numbers a state holds: the sums of products dominate."""
         return self.groups(problem) * problem.models * problem.dim**2
 
-    def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
-        """Return the group of evidence that each unit's outcome will enter."""
-        return np.zeros(len(positions), dtype=np.int64)
-
-    def intervals(self, state: State) -> list[tuple[int, int, int]]:
-        """Return (group, start, stop) for each group that outcomes of the open batch enter.
-
-        Units start to stop - 1 of the batch enter the group; units in no interval enter no group.
-        """
-        return [(0, 0, state.problem.size(state.batch))]
+    def intervals(self, state: State) -> Intervals | None:  # noqa: ARG002
+        """Return which groups the open batch's outcomes enter; None where all enter group 0."""
+        return None
 
     def still_used(self, state: State, groups: Integers) -> Bools:
         """Return for each group whether an outcome that enters it now affects any estimate."""
@@ -273,34 +207,35 @@ class BasePolicy:
         """Return the state with new estimates, as its batch closes; unchanged if there are none."""
         return state
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Score every action: by estimated means."""
-        means = contexts.means(state.estimates[0].theta)
-        return Ranking(scores=means, means=means)
+    def rule(self, state: State) -> Rule:
+        """Return what decides in the open batch, for everyone who assigns its units."""
+        return self.preference(state)
 
-    def candidates(
-        self,
-        state: State,  # noqa: ARG002
-        contexts: Contexts,  # noqa: ARG002
-        ranking: Ranking,
-    ) -> Bools | None:
-        """Return which actions the policy considers; None if all eligible ones."""
-        return None if ranking.criterion is None else ranking.criterion > -np.inf
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the open batch, were it no uniform first one."""
+        raise NotImplementedError
+
+    # A subclass may override these two. Its rule then no longer tells how it assigns, so that
+    # readers of rules ask `registry.is_own` first.
+    def rank(self, state: State, contexts: Contexts) -> Ranking:
+        """Score every action, by the rule."""
+        return self.rule(state).rank(contexts)
 
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Return each unit's action and every action's probability."""
-        raise NotImplementedError
-
-    def rule(self, state: State) -> Rule:
-        """Return the rule of the open batch, for code that assigns its units elsewhere."""
-        raise NotImplementedError
+        """Return each unit's action and every action's probability, by the rule."""
+        return self.rule(state).choose(contexts, ranking, draws)
 
     @property
     def starts_blind(self) -> bool:
         """Whether the first batch is assigned without looking at contexts."""
         return True
+
+    @property
+    def explored(self) -> float:
+        """The share of every batch's units that get any of their actions, equally likely."""
+        return 0.0
 
     def determined(self, state: State) -> Integers | None:  # noqa: ARG002
         """Return the rank of each model's data; None if the policy does not need full rank."""
@@ -315,8 +250,8 @@ class BasePolicy:
 class LinearPolicy(BasePolicy):
     """Policies that estimate linear rewards and prefer the action that ranks highest.
 
-    A subclass defines its estimator (`estimate`) and, unless it is greedy, how it ranks (`rank`)
-    or prefers (`prefer`).
+    A subclass says how it estimates (`estimate`) and, unless it takes the highest estimated mean,
+    by which rule it assigns (`preference`).
 
     Parameters
     ----------
@@ -347,34 +282,21 @@ class LinearPolicy(BasePolicy):
         """Return the rank of each model's evidence in the estimate in use."""
         return self.summary(state).rank
 
-    def choose(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
-    ) -> tuple[Integers, Floats]:
-        """Choose uniformly in a uniform first batch, otherwise by preference."""
-        if state.batch == 1 and self.first == "uniform":
-            return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
-        return self.prefer(state, contexts, ranking, draws)
-
     def rule(self, state: State) -> Rule:
-        """Return the uniform rule in a uniform first batch, otherwise the preference."""
+        """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        preferred = self.preference(state)
         if state.batch == 1 and self.first == "uniform":
-            return Rule(kind="uniform")
-        return self.preference(state)
+            return replace(preferred, kind="uniform", epsilon=None)
+        return preferred
 
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule: the highest estimated mean."""
-        return Rule(kind="highest", theta=state.estimates[0].theta[None], ties=self.ties)
-
-    def prefer(
-        self,
-        state: State,  # noqa: ARG002
-        contexts: Contexts,
-        ranking: Ranking,
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Choose the highest criterion."""
-        criterion = ranking.scores if ranking.criterion is None else ranking.criterion
-        return highest(criterion, self.ties, draws, contexts.eligible)
+        """Return the rule of the highest estimated mean."""
+        return Rule(
+            kind="highest",
+            theta=state.estimates[0].theta,
+            ties=self.ties,
+            intervals=self.intervals(state),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,38 +316,18 @@ class GreedyPolicy(LinearPolicy):
 
     unknown: Unknown = "zero"
 
+    greedy: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.choice("unknown", self.unknown, ("zero", "avoid"))
 
-    def prefer(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
-    ) -> tuple[Integers, Floats]:
-        """Choose the highest estimated mean among the actions with evidence."""
-        familiar = self.candidates(state, contexts, ranking)
-        if familiar is None:
-            return super().prefer(state, contexts, ranking, draws)
-        lost: Bools = (familiar & self.known(state)).sum(axis=1) == 0
-        blind, shares = uniformly(len(contexts), state.problem.actions, draws, familiar)
-        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
-        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
-
-    def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
-        """Return the eligible actions with evidence, or all eligible ones if none has any."""
-        if (known := self.familiar(state)) is None:
-            return super().candidates(state, contexts, ranking)
-        eligible = contexts.eligible
-        if eligible is None:
-            eligible = np.ones_like(ranking.scores, dtype=np.bool_)
-        familiar = eligible & known
-        return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
-
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule for units that may get every action."""
-        known = self.familiar(state)
-        if known is not None and not known.any():
-            return Rule(kind="uniform")
-        return replace(super().preference(state), among=known)
+        """Return the rule of the highest estimated mean, among the actions with evidence."""
+        preferred = super().preference(state)
+        if (known := self.familiar(state)) is None:
+            return preferred
+        return replace(preferred, kind="highest" if known.any() else "uniform", among=known)
 
     def familiar(self, state: State) -> Bools | None:
         """Return which actions have evidence; None if the distinction does not matter."""

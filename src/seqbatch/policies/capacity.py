@@ -9,7 +9,7 @@ from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import Decision
+from seqbatch.policies.rule import Decision
 
 #: By how much an action is ranked below the policy's choice if it scores no less than that, as a
 #: fraction of the spread of the unit's scores.

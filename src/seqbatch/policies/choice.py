@@ -28,11 +28,6 @@ def highest(
     return surely(criterion.argmax(axis=1), criterion.shape[1])
 
 
-def lowest(eligible: Bools) -> tuple[Integers, Floats]:
-    """Choose each unit's first eligible action."""
-    return surely(eligible.argmax(axis=1), eligible.shape[1])
-
-
 def surely(chosen: Places, actions: int) -> tuple[Integers, Floats]:
     """Return the chosen actions with probability 1."""
     probabilities = np.zeros((len(chosen), actions))

@@ -6,13 +6,9 @@ It models "keep doing what we do", or rolling one action out to all units.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from seqbatch.core import Contexts, Problem, arguments, least_squares
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core import Problem, arguments, least_squares
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choice import surely
+from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -54,20 +50,6 @@ class FixedAction(BasePolicy):
         """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    # All policies share this signature; this one ignores scores and draws.
-    def choose(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,  # noqa: ARG002
-    ) -> tuple[Integers, Floats]:
-        """Choose the fixed action, or the lowest eligible one."""
-        chosen = np.full(len(contexts), self.action, dtype=np.int64)
-        if (eligible := contexts.eligible) is not None:
-            chosen = np.where(eligible[:, self.action], chosen, eligible.argmax(axis=1))
-        return surely(chosen, state.problem.actions)
-
-    def rule(self, state: State) -> Rule:  # noqa: ARG002
-        """Return the fixed action as a rule."""
-        return Rule(kind="fixed", action=self.action)
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the action."""
+        return Rule(kind="fixed", theta=state.estimates[0].theta, action=self.action)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from textwrap import shorten
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -24,6 +24,14 @@ def kinds() -> dict[str, type[BasePolicy]]:
         for name, kind in named.items()
         if isinstance(kind, type) and issubclass(kind, BasePolicy)
     }
+
+
+def is_own(policy: Policy) -> TypeGuard[BasePolicy]:
+    """Return whether a policy is one of this package itself, so that its rule tells all.
+
+    A subclass may rank, choose or estimate in another way than its rule says.
+    """
+    return type(policy) in kinds().values()
 
 
 def make(kind: str, **parameters: Any) -> BasePolicy:

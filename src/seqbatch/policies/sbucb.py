@@ -24,7 +24,7 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -42,6 +42,8 @@ class ConfidencePolicy(LinearPolicy):
 
     gamma: float | None = None
     ridge: float = 1.0
+
+    optimistic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,16 +155,12 @@ class SBUCB(ConfidencePolicy):
         {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
     )
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Score by upper confidence bounds."""
-        means, widths = contexts.means_and_widths(state.estimates[0])
-        scores = means + self.multiplier(state.problem) * widths
-        return Ranking(scores=scores, means=means, widths=widths)
-
     def preference(self, state: State) -> Rule:
-        """Return the upper confidence bounds as a rule."""
-        root, gamma = state.estimates[0].root, self.multiplier(state.problem)
-        return replace(super().preference(state), root=root, gamma=gamma)
+        """Return the rule of the highest upper confidence bound."""
+        estimate, gamma = state.estimates[0], self.multiplier(state.problem)
+        return Rule(
+            kind="highest", theta=estimate.theta, root=estimate.root, gamma=gamma, ties=self.ties
+        )
 
     def replay(
         self, state: State, contexts: Contexts, table: Floats, draws: Floats

@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import Ranking, State
+from seqbatch.policies.base import State
+from seqbatch.policies.rule import Rule, Staging
 from seqbatch.policies.sbucb import ConfidencePolicy, ends_ahead
 
 EXPLORE = ("highest", "widest", "first")
@@ -78,47 +77,20 @@ class SupSBUCB(ConfidencePolicy):
         """Keep S = ceil(ln T) stages separate."""
         return max(1, math.ceil(math.log(problem.units)))
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Pass all units through the stages together."""
-        problem, gamma = state.problem, self.multiplier(state.problem)
-        shape = (len(contexts), problem.actions)
-        means, widths, criterion = np.empty(shape), np.empty(shape), np.empty(shape)
-        stages = np.empty(len(contexts), dtype=np.int64)
-        explored = np.zeros(len(contexts), dtype=np.bool_)
-        units, waiting = np.arange(len(contexts)), contexts
-        candidates = np.ones(shape, dtype=np.bool_)
-        if contexts.eligible is not None:
-            candidates &= contexts.eligible
-        for stage, estimate in enumerate(state.estimates, start=1):
-            mean, width = waiting.means_and_widths(estimate)
-            means[units], widths[units] = mean, width
-            rows = kernels.pass_stage(
-                mean,
-                width,
-                gamma,
-                stage,
-                1 / math.sqrt(problem.units),
-                EXPLORE.index(self.explore),
-                candidates,
-                units,
-                criterion,
-                stages,
-                explored,
-            )
-            if not len(rows):
-                break
-            # Copy contexts only if some unit was decided.
-            if len(rows) < len(units):
-                units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
-        return Ranking(
-            scores=means + gamma * widths,
-            means=means,
-            widths=widths,
-            criterion=criterion,
-            groups=np.where(explored, stages - 1, -1),
-            stages=stages,
-            rules=np.where(explored, "c", "a"),
-        )
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the stages."""
+        staging = Staging(state.estimates, self._enough(state.problem), self._explored)
+        theta, gamma = state.estimates[0].theta, self.multiplier(state.problem)
+        return Rule(kind="highest", theta=theta, gamma=gamma, ties=self.ties, staging=staging)
+
+    @property
+    def _explored(self) -> int:
+        """What rule (c) chooses, as kernels number it."""
+        return EXPLORE.index(self.explore)
+
+    def _enough(self, problem: Problem) -> float:
+        """Return the width at which rule (a) decides."""
+        return 1 / math.sqrt(problem.units)
 
     def summary(self, state: State) -> Estimate:
         """Return the ridge regression of all stages pooled; decisions use each stage separately."""
@@ -135,8 +107,8 @@ class SupSBUCB(ConfidencePolicy):
         kernel = partial(
             kernels.replay_stages,
             ends=ends,
-            enough=1 / math.sqrt(state.problem.units),
-            explore=EXPLORE.index(self.explore),
+            enough=self._enough(state.problem),
+            explore=self._explored,
             models=state.problem.models,
         )
         return self.replayed(state, contexts, table, draws, len(ends), kernel)

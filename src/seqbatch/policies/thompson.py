@@ -11,15 +11,14 @@ little.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core import Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy, Ranking, State
-from seqbatch.policies.choice import pick
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -60,6 +59,7 @@ class ThompsonSampling(LinearPolicy):
         {"scale": 0.5, "ridge": 2.0, "samples": 64},
         {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
     )
+    sharing: ClassVar[Literal["greedy", "thompson"]] = "thompson"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,20 +86,10 @@ class ThompsonSampling(LinearPolicy):
             state, estimates=(posterior, self._draws(posterior, state.problem, state.batch + 1))
         )
 
-    def prefer(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Give each action the share of posterior draws under which it is best."""
-        shares = contexts.best_shares(self._thetas(state), split_ties=self.ties == "random")
-        return pick(shares, draws)
-
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule."""
-        return Rule(kind="shares", theta=self._thetas(state), ties=self.ties)
+        """Give each action the share of posterior draws under which it is best."""
+        theta, samples = state.estimates[0].theta, self._thetas(state)
+        return Rule(kind="shares", theta=theta, samples=samples, ties=self.ties)
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""

@@ -6,10 +6,8 @@ It is the usual baseline, and the design under which all classical intervals are
 
 from dataclasses import dataclass, replace
 
-from seqbatch.core import Contexts, least_squares
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choice import uniformly
+from seqbatch.core import least_squares
+from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -30,16 +28,11 @@ class UniformRandom(BasePolicy):
         """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    def choose(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Choose uniformly."""
-        return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
+    @property
+    def explored(self) -> float:
+        """All units."""
+        return 1.0
 
-    def rule(self, state: State) -> Rule:  # noqa: ARG002
+    def preference(self, state: State) -> Rule:
         """Return the uniform rule."""
-        return Rule(kind="uniform")
+        return Rule(kind="uniform", theta=state.estimates[0].theta)

@@ -27,14 +27,15 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch import theory
-from seqbatch.core import Contexts, Statistics
+from seqbatch.core import Contexts, Problem, Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import Environment, Gaussian
 from seqbatch.environments.base import branch, generator
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Policy
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies import Policy, registry
+from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.rule import Ranking, Rule
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
 #: Up to this many units q^2 is summed term by term; beyond, three moments are matched.
@@ -48,7 +49,7 @@ def collapses(policy: Policy, environment: Environment) -> bool:
 
     Subclasses are excluded, because they may change a rule.
     """
-    greedy = type(policy) in (SBPE, BPE, RBGL, LBGL)
+    greedy = registry.is_own(policy) and policy.greedy
     return greedy and type(environment) is Gaussian and environment.layout == "shared"
 
 
@@ -69,7 +70,7 @@ def simulate_collapsed(
             "Gaussian in the shared layout",
             f"'collapsed' with {type(policy).__name__} in {type(environment).__name__}",
         )
-    greedy = cast(LinearPolicy, policy)
+    greedy = cast(BasePolicy, policy)
     instance = environment.instance(seed)
     random = generator(branch(seed, COLLAPSED))
     problem = problem_of(environment, grid)
@@ -79,11 +80,12 @@ def simulate_collapsed(
     known = (float("nan"), float("nan"))
     for batch in range(1, grid.batches + 1):
         size = problem.size(batch)
-        v = law.direction(greedy, state)
+        rule = greedy.rule(state)
+        v = law.direction(rule, greedy.summary(state).theta[0])
         gained, lost = law.rates(v)
-        counts.append(_counts(random, greedy, state, size, chosen=v is not None))
+        counts.append(_counts(random, rule, problem, size, chosen=v is not None))
         if learn_last or batch < grid.batches:
-            for group, start, stop in greedy.intervals(state):
+            for group, start, stop in rule.parts(size):
                 state = greedy.absorb(state, group, law.sums(random, stop - start, v))
             state = greedy.close(state)
             known = diagnostics(state, greedy, instance.theta)
@@ -115,13 +117,13 @@ class _Law:
     shape: Floats
     theta: Floats
 
-    def direction(self, policy: LinearPolicy, state: State) -> Floats | None:
-        """Return v, or None if the choice does not depend on the contexts."""
-        whitened = self.shape @ policy.summary(state).theta[0]
+    def direction(self, rule: Rule, theta: Floats) -> Floats | None:
+        """Return v, or None where the choice does not depend on the contexts."""
+        whitened = self.shape @ theta
         length = float(np.linalg.norm(whitened))
-        if length == 0 or (state.batch == 1 and policy.first == "uniform"):
+        if length == 0 or rule.kind != "highest":
             return None
-        return cast(Floats, whitened / length)
+        return whitened / length
 
     def rates(self, v: Floats | None) -> tuple[float, float]:
         """Return the expected reward and regret per unit."""
@@ -166,15 +168,15 @@ class _Law:
 
 
 def _counts(
-    random: Generator, policy: LinearPolicy, state: State, units: int, *, chosen: bool
+    random: Generator, rule: Rule, problem: Problem, units: int, *, chosen: bool
 ) -> Integers:
-    """Draw the count of each action; if contexts decide, all actions are equally likely."""
-    actions = state.problem.actions
+    """Draw how often each action was taken; where contexts decide, no action is preferred."""
+    actions = problem.actions
     shares = np.full(actions, 1 / actions)
     if not chosen:
-        blank = Contexts(np.zeros((1, actions, state.problem.dim)), state.problem)
+        nobody = Contexts(np.zeros((1, actions, problem.dim)), problem)
         tied = Ranking(scores=np.zeros((1, actions)), means=np.zeros((1, actions)))
-        shares = policy.choose(state, blank, tied, np.zeros(1))[1][0]
+        shares = rule.choose(nobody, tied, np.zeros(1))[1][0]
     if shares.max() == 1:
         # One action throughout: nothing to draw.
         return (units * shares).astype(np.int64)

@@ -78,9 +78,12 @@ def planned(then: Situation) -> PlanOfShares:
     """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
     uniform, floor = kept_up(then)
-    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
     return plan_of_shares(
-        then.declared, actions=actions, randomised=uniform, floor=floor, policy=kind
+        then.declared,
+        actions=actions,
+        randomised=uniform,
+        floor=floor,
+        policy=then.made_policy().sharing,
     )
 
 
@@ -91,9 +94,7 @@ def kept_up(then: Situation) -> tuple[float, float]:
     """
     actions = max(len(then.active), 2)
     uniform, floor = then.spec.randomised, then.floor
-    if then.policy["kind"] == "UniformRandom":
-        uniform = 1.0
-    uniform += (1 - uniform) * float(then.policy.get("epsilon", 0.0))
+    uniform += (1 - uniform) * then.made_policy().explored
     if uniform / actions + (1 - uniform) * floor < LEAST:
         return 0.0, LEAST
     return uniform, floor

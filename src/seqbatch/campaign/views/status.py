@@ -114,10 +114,6 @@ def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
 # How much of capacities and budget is used, and what one more would be worth, in words.
 
 
-#: Policies whose scores are estimates of the reward, not optimistic bounds on it.
-OPTIMISTIC = ("SBUCB", "SupSBUCB", "LinUCB")
-
-
 @dataclass(frozen=True)
 class LimitRow:
     """One limit: of an action, or of the budget.
@@ -188,7 +184,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
     if limits["prices_in"] == "log":
         return _drawn(limits)
     unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
-    how = ", by the policy's optimistic scores" if now.policy["kind"] in OPTIMISTIC else ""
+    how = ", by the policy's optimistic scores" if now.made_policy().optimistic else ""
     said = []
     for name, price in limits["prices"].items():
         if price > 0:

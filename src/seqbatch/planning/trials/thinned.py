@@ -17,8 +17,9 @@ from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct, even, masks
-from seqbatch.policies.base import Decision, LinearPolicy
+from seqbatch.policies.base import LinearPolicy
 from seqbatch.policies.choice import pick
+from seqbatch.policies.rule import Decision
 
 
 @dataclass(frozen=True, eq=False)

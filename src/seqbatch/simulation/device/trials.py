@@ -15,20 +15,8 @@ from seqbatch.core.arrays import AnyArray, Array, Floats, Integers, namespace
 from seqbatch.environments import Environment, Instance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.policies import (
-    BPE,
-    LBGL,
-    RBGL,
-    SBPE,
-    SBUCB,
-    FixedAction,
-    LinUCB,
-    Oracle,
-    Policy,
-    ThompsonSampling,
-    UniformRandom,
-)
-from seqbatch.policies.base import BasePolicy, GreedyPolicy
+from seqbatch.policies import Policy, registry
+from seqbatch.policies.base import BasePolicy
 from seqbatch.simulation.device import assignment
 from seqbatch.simulation.device.assignment import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
@@ -180,13 +168,9 @@ def _chosen(x: Array, actions: Array) -> Array:
 # is the policies' own code, as in every other simulation: `begin`, `absorb`, `close`, estimation.
 
 
-#: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
-POLICIES = (
-    *(SBPE, BPE, RBGL, LBGL, SBUCB, LinUCB, ThompsonSampling),
-    *(UniformRandom, FixedAction, Oracle),
-)
-
-#: Runs scored together; with more, scores would take more memory than contexts.
+#: What a rule may ask of a device beyond scores; see :data:`seqbatch.policies.rule.EXTRAS`.
+READS = ("shares",)
+#: Runs whose scores are computed together; with more, scores would take more memory than contexts.
 SCORED = 8
 #: The maximum number of pending eigenvalue computations.
 WAITING = 32
@@ -218,23 +202,17 @@ def simulate_trials(
     learn_last
         Whether to learn from the last batch.
     """
-    for policy, _ in runs:
-        if type(policy) not in POLICIES:
-            raise InvalidArgumentError(
-                "method",
-                "'auto' or 'direct' unless every policy is one of "
-                + ", ".join(kind.__name__ for kind in POLICIES),
-                f"'device' with {type(policy).__name__}",
-            )
+    played = []
+    for policy, grid in runs:
+        problem = problem_of(environment, grid)
+        played.append((require_readable(policy, problem), problem))
     place = backend(device)
-    problems = [problem_of(environment, grid) for _, grid in runs]
     instances = [environment.instance(seed) for seed in seeds]
     done: list[list[Trajectory]] = []
-    greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
-    played = [
-        (cast(BasePolicy, policy), problem)
-        for (policy, _), problem in zip(runs, problems, strict=True)
-    ]
+    greedy = all(
+        policy.greedy and policy.preference(policy.begin(problem)).ties == "lowest"
+        for policy, problem in played
+    )
 
     def finished(make: Maker, part: Sequence[Instance]) -> list[list[Trajectory]]:
         found = _trajectories(
@@ -250,6 +228,21 @@ def simulate_trials(
     for make, part in sources(instances, environment, place, greedy=greedy):
         done += in_halves(partial(finished, make), part, place)
     return done
+
+
+def require_readable(policy: Policy, problem: Problem) -> BasePolicy:
+    """Refuse a policy whose rule a device cannot read; return the others."""
+    if registry.is_own(policy):
+        reasons = policy.preference(policy.begin(problem)).beyond(reads=READS)
+        if not reasons:
+            return policy
+    else:
+        reasons = ["it is not one of this package, and its rule may not be all"]
+    raise InvalidArgumentError(
+        "method",
+        "'auto' or 'direct' where a policy's rule is not plain numbers that a device reads",
+        f"'device' with {type(policy).__name__}: {'; '.join(reasons)}",
+    )
 
 
 def _trajectories(
@@ -374,7 +367,7 @@ class _Run:
         """Move the batch's rules to the device."""
         rule = self.policy.rule(self.state)
         self.rules = Rules.of(rule, self.problem.models, self.place, self.shape)
-        self.intervals = self.policy.intervals(self.state)
+        self.intervals = rule.parts(self.problem.size(self.batch))
         if self.batch > self.learning:
             self.intervals = []
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
