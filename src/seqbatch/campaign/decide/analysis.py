@@ -16,11 +16,10 @@ from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
-from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.decisions import Decided, widened
 from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.situation import Situation, history
-from seqbatch.campaign.record.store import Event, Reader, UnitChunk
+from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.record.walk import Piece, walk
 from seqbatch.campaign.spec.spec import Action
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
@@ -286,9 +285,9 @@ class Logged:
         """The model's columns, by a pass over the first wave that counts."""
         encoder = self.now.encoder()
         moments: Moments | None = None
-        for chunk in self._chunks(self.waves[0]):
-            piece = Moments.of(encoder.encode(unpack(chunk.given)))
-            moments = piece if moments is None else moments.merge(piece)
+        for piece in walk(self.reader, wave=self.waves[0], given=True):
+            part = Moments.of(encoder.encode(piece.given()))
+            moments = part if moments is None else moments.merge(part)
         assert moments is not None
         spread = np.sqrt(moments.variance)
         # Sums of a column that is constant may differ from it in the last digits.
@@ -299,10 +298,6 @@ class Logged:
     def each_wave(self) -> list["WaveRows"]:
         """The waves, each to be gone through as often as needed."""
         return [WaveRows(self, wave) for wave in self.waves]
-
-    def _chunks(self, wave: int) -> Iterator[UnitChunk]:
-        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
-        return self.reader.unit_chunks(given=True, chunks=chunks)
 
     def rows_of(self, wave: int) -> Iterator[Rows]:
         """Yield a wave's units in pieces."""
@@ -315,18 +310,18 @@ class Logged:
         """Return the units of a chunk; they are kept where there is room."""
         if number in self._kept:
             return self._kept[number]
-        [chunk] = self.reader.unit_chunks(given=True, chunks=[number])
-        made = self._made(chunk)
+        [piece] = walk(self.reader, chunks=[number], given=True)
+        made = self._made(piece)
         size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
         if size <= self._room:
             self._room -= size
             self._kept[number] = made
         return made
 
-    def _made(self, chunk: UnitChunk) -> Rows:
-        now, given = self.now, unpack(chunk.given)
-        decided = widened(Decided.of(unpack(chunk.decided)), len(now.actions))
-        values = self.known.within(chunk.first, chunk.first + chunk.count)
+    def _made(self, piece: Piece) -> Rows:
+        now, given = self.now, piece.given()
+        decided = piece.decided(now)
+        values = self.known.within(piece.chunk.first, piece.chunk.first + piece.chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
         sign, costs = now.spec.reward.sign, any(action.cost for action in now.actions)
