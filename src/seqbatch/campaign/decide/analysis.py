@@ -173,9 +173,9 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 # ----------------------------------------------------------------------
 # A campaign's units as inference takes them, wave by wave and chunk by chunk.
 #
-# The first action is the one that others are compared with, and outcomes are such that more is
-# better. Columns are those of the model, standardised by the first wave; a column that was
-# constant there is left out.
+# The first action is the one that others are compared with. Outcomes have the reward's own sign in
+# findings; for looks, whose sums are kept in the store, more is better. Columns are those of the
+# model, standardised by the first wave; a column that was constant there is left out.
 
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
@@ -258,6 +258,8 @@ class Logged:
         The waves that count.
     segments
         The columns whose values are segments.
+    sign
+        What outcomes are multiplied by: 1 for the reward's own sign.
     levels
         The numbers of each segment's values, as they are met.
     """
@@ -267,6 +269,7 @@ class Logged:
     known: Newest
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
+    sign: float = 1.0
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
     _room: int = KEPT
@@ -324,7 +327,7 @@ class Logged:
         values = self.known.within(piece.chunk.first, piece.chunk.first + piece.chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
-        sign, costs = now.spec.reward.sign, any(action.cost for action in now.actions)
+        sign, costs = self.sign, any(action.cost for action in now.actions)
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
@@ -438,6 +441,7 @@ def logged(
         The columns whose values are segments.
     closing
         Whether the open wave is being closed by the next event, and counts with what that adds.
+        It is for a look then, and more is better.
     after_event
         Outcomes up to this event are left out: those of waves that will not be gone through.
     """
@@ -447,7 +451,8 @@ def logged(
     until = now.sequence + int(closing)
     chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
     known = Newest.of(chunks, now.assigned)
-    return Logged(reader, now, known, used, tuple(segments))
+    sign = now.spec.reward.sign if closing else 1.0
+    return Logged(reader, now, known, used, tuple(segments), sign)
 
 
 # ----------------------------------------------------------------------
@@ -493,6 +498,7 @@ def few_events(
     place: int,
     *,
     enough: int = ENOUGH_EVENTS,
+    less: bool = False,
 ) -> FewEvents | None:
     """Return which of two compared actions has too few events, None where there are enough.
 
@@ -512,13 +518,19 @@ def few_events(
         Which of these is compared with the first.
     enough
         How many events are enough.
+    less
+        Whether a lower outcome is better: then costs are part of it with the other sign, and gains
+        are outcomes below the usual one.
     """
-    costs = [actions[number].cost for number in order]
-    cheaper, dearer = sorted((0, place), key=lambda one: costs[one])
+    costs = _costs(actions, order, less=less)
+    cheaper, dearer = sorted((0, place), key=lambda one: actions[order[one]].cost)
     if costs[cheaper] == costs[dearer]:
         return None
-    gains = _expected(evidence, costs, dearer, cheaper, usual=evidence.lowest)
-    losses = _expected(evidence, costs, cheaper, dearer, usual=evidence.highest)
+    worst, best = evidence.lowest, evidence.highest
+    if less:
+        worst, best = best, worst
+    gains = _expected(evidence, costs, dearer, cheaper, usual=worst)
+    losses = _expected(evidence, costs, cheaper, dearer, usual=best)
     events, fewest = min((gains, dearer), (losses, cheaper))
     if events + ROUNDING >= enough:
         return None
@@ -526,19 +538,29 @@ def few_events(
 
 
 def few_events_of_one(
-    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+    evidence: Evidence,
+    actions: Sequence[Action],
+    order: Sequence[int],
+    place: int,
+    *,
+    less: bool = False,
 ) -> FewEvents | None:
     """Return how many events an action has, where too few for the interval of its mean, or None.
 
     Events are outcomes other than the usual one, be that the lowest there is or the highest.
     """
-    costs = [actions[number].cost for number in order]
+    costs = _costs(actions, order, less=less)
     events = min(
         _came(evidence, costs[place], place, one) for one in (evidence.lowest, evidence.highest)
     )
     if events + ROUNDING >= ENOUGH_FOR_A_MEAN:
         return None
     return FewEvents(actions[order[place]].name, int(events + ROUNDING))
+
+
+def _costs(actions: Sequence[Action], order: Sequence[int], *, less: bool) -> list[float]:
+    """Return what is added to outcomes after costs to have them before costs."""
+    return [-actions[number].cost if less else actions[number].cost for number in order]
 
 
 def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:

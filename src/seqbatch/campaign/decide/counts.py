@@ -399,12 +399,17 @@ class Counts:
             missing=missing,
             absent=np.bincount(own[absent], minlength=size),
             randomised=np.bincount(actions[stored["randomised"].to_numpy()], minlength=size),
-            rewards=np.bincount(own, weights=rewards, minlength=size),
-            weights=np.bincount(own, weights=weights, minlength=size),
-            weighted=np.bincount(own, weights=weights * rewards, minlength=size),
+            rewards=_summed(own, rewards, size),
+            weights=_summed(own, weights, size),
+            weighted=_summed(own, weights * rewards, size),
             least=chances.min(axis=0, initial=1.0),
             metrics=metrics,
         )
+
+
+def _summed(actions: Integers, values: Floats, size: int) -> Floats:
+    """Return the sums of values by action."""
+    return np.bincount(actions, weights=values, minlength=size).astype(np.float64)
 
 
 def _chances(stored: pa.Table, size: int) -> Floats:
