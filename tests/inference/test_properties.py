@@ -1,6 +1,7 @@
 """What must hold whatever the data: order, pieces, scale, refusals, words."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from seqbatch.inference import (
     naive_lift,
     plan_of_shares,
     pool,
+    pool_by_size,
     run_value,
     share_when_assigned,
     simultaneous_lifts,
@@ -474,6 +476,26 @@ def test_the_gain_over_the_best_action_by_hand():
     made = gain_over_best([one(1.0, 0.1), one(0.5, 0.3)])
     assert made.low == pytest.approx(0.5 - 1.959964 * 0.3, abs=1e-5)
     assert made.high == pytest.approx(min(1 + 2.241403 * 0.1, 0.5 + 2.241403 * 0.3), abs=1e-5)
+
+
+def test_outcomes_of_which_less_is_better_are_judged_as_their_mirror_image():
+    """Only choices depend on the direction: estimates are those of the other sign, bit for bit."""
+    waves = campaign(seed=4, sizes=(300, 300))
+    turned = [replace(rows, outcomes=-rows.outcomes) for rows in waves]
+    summaries, mirrored = summarise(waves), summarise(turned)
+    gains = [[pool_by_size(made, Gain(a)) for a in range(3)] for made in (summaries, mirrored)]
+    rules = (
+        judge_next_rule(waves[-1], summaries[-1]),
+        judge_next_rule(turned[-1], mirrored[-1], less=True),
+    )
+    assert rules[0].shares == rules[1].shares
+    assert 0 < rules[0].shares[0] < 1
+    pairs = [
+        (gain_over_best(gains[0]), gain_over_best(gains[1], less=True)),
+        (rules[0].gain, rules[1].gain),
+    ]
+    for one, other in pairs:
+        assert (one.estimate, one.low, one.high) == (-other.estimate, -other.high, -other.low)
 
 
 def test_few_effective_outcomes_are_said():

@@ -17,28 +17,32 @@ from seqbatch.inference.rows import Rows, ScoreColumns, ScoreSums, Wave, pieces
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
-# The greedy rule.
+# A rule that says which action a unit gets: the one with the best prediction.
 
 
 @dataclass(frozen=True, eq=False)
 class GreedyRule:
-    """Gives each unit the action with the highest prediction, the lowest of ties.
+    """To each unit the action with the best prediction, the first among equals.
 
     Parameters
     ----------
     coefficients
         b_a of each action, shape (K, P).
     known
-        Which actions have outcomes; the others are never chosen.
+        Which actions have outcomes; the others are never given.
+    less
+        Whether a lower outcome is better.
     """
 
     coefficients: Floats
     known: Bools
+    less: bool = False
 
     @classmethod
-    def fitted(cls, evidence: Evidence) -> "GreedyRule":
+    def fitted(cls, evidence: Evidence, *, less: bool = False) -> "GreedyRule":
         """Fit the rule to all outcomes."""
-        return cls(OutcomeModel.fitted(evidence).coefficients, evidence.statistics.count > 0)
+        coefficients = OutcomeModel.fitted(evidence).coefficients
+        return cls(coefficients, evidence.statistics.count > 0, less)
 
     def predictions(self, features: Floats) -> Floats:
         """Return mu_a(x) of every action, shape (n, K)."""
@@ -47,8 +51,9 @@ class GreedyRule:
     def actions(self, features: Floats, eligible: Bools | None = None) -> Integers:
         """Return the action of each unit, among the eligible ones."""
         allowed = self.known if eligible is None else self.known & eligible
-        usable = np.where(allowed, self.predictions(features), -np.inf)
-        best: Integers = usable.argmax(axis=1)
+        predictions, never = self.predictions(features), np.inf if self.less else -np.inf
+        usable = np.where(allowed, predictions, never)
+        best: Integers = usable.argmin(axis=1) if self.less else usable.argmax(axis=1)
         return best
 
 
@@ -102,8 +107,10 @@ class NextRule:
         return f"{self.gain} {self.supported:.1%} of the units support the rule."
 
 
-def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) -> NextRule:
-    """Return the greedy rule fitted to all data, and its gain over control.
+def judge_next_rule(
+    last: Wave, summary: WaveSummary, *, level: float = 0.95, less: bool = False
+) -> NextRule:
+    """Return the rule that all data suggest, and its gain over control.
 
     Folds are assigned by position in the wave, or by cluster. A different order of rows gives
     different folds and a slightly different estimate.
@@ -116,9 +123,12 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
         Its summary.
     level
         The coverage.
+    less
+        Whether a lower outcome is better.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
-    rules = [GreedyRule.fitted(evidence) for evidence in _other_folds(last, summary.evidence)]
+    others = _other_folds(last, summary.evidence)
+    rules = [GreedyRule.fitted(evidence, less=less) for evidence in others]
     judged = reduce(
         _Judged.merge,
         (
@@ -128,7 +138,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
         ),
     )
     return NextRule(
-        rule=GreedyRule.fitted(summary.evidence),
+        rule=GreedyRule.fitted(summary.evidence, less=less),
         gain=_gain(judged, summary, level),
         supported=judged.support,
         shares=tuple((judged.given / judged.given.sum()).tolist()),
@@ -268,11 +278,14 @@ def run_value(summaries: Sequence[WaveSummary], *, level: float = 0.95) -> RunVa
     )
 
 
-def gain_over_best(gains: Sequence[Interval], *, level: float = 0.95) -> Interval:
-    """Return [min_a L_a at alpha/2, min_a U_a at alpha/(2K)], as the best action is unknown.
+def gain_over_best(
+    gains: Sequence[Interval], *, level: float = 0.95, less: bool = False
+) -> Interval:
+    """Return [min_a L_a at alpha/2, min_a U_a at alpha/(2K)]: which action is best is not known.
 
     The lower bound needs no correction: the gain over the best action is at least min_a L_a
-    whenever that action's own bound holds. The upper bound takes the minimum of K and is corrected.
+    whenever that action's own bound holds. The upper bound picks the lowest of K, and pays for it.
+    Where a lower outcome is better, it is the highest gain, and the bounds change places.
 
     Parameters
     ----------
@@ -280,19 +293,26 @@ def gain_over_best(gains: Sequence[Interval], *, level: float = 0.95) -> Interva
         The gain over each action.
     level
         The coverage.
+    less
+        Whether a lower outcome is better.
     """
     about = "gain of the run over the best single action"
     if lacking := [gain for gain in gains if not gain.known]:
         return unknown(about, level=level, note=lacking[0].note)
-    tail = (1 - level) / 2
-    least = min(gains, key=lambda gain: gain.estimate)
+    tail, worst = (1 - level) / 2, max if less else min
+    least = worst(gains, key=lambda gain: gain.estimate)
+    # Of the two bounds, the one on the better side picks one of K.
+    below, above = (tail / len(gains), tail) if less else (tail, tail / len(gains))
+    leans = ("highest", "upward") if less else ("lowest", "downward")
     return Interval(
         about=about,
         estimate=least.estimate,
         error=least.error,
         df=least.df,
         level=level,
-        low=min(one.estimate - quantile(tail, one.df) * one.error for one in gains),
-        high=min(one.estimate + quantile(tail / len(gains), one.df) * one.error for one in gains),
-        note="The estimate is the lowest of several and biased downward; the interval is valid.",
+        low=worst(one.estimate - quantile(below, one.df) * one.error for one in gains),
+        high=worst(one.estimate + quantile(above, one.df) * one.error for one in gains),
+        note="The estimate is the {} of several and leans {}; the interval does not.".format(
+            *leans
+        ),
     )
