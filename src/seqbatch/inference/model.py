@@ -265,29 +265,23 @@ class ActionFit:
         b, shape (P,).
     covariance
         By HC3, over clusters where there are some, shape (P, P).
-    inverse
-        (sum w x x')^-1.
-    residual_squares
-        The sum of squared residuals.
     count
         How many outcomes.
     """
 
     coefficients: Floats
     covariance: Floats
-    inverse: Floats
-    residual_squares: float
     count: int
 
 
-def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
-    """Fit one action's outcomes in one wave, weighted by 1/p or not; None where there are too few.
+def fit_action(wave: Wave, action: int) -> ActionFit | None:
+    """Fit one action's outcomes in one wave, weighted by 1/p; None where there are too few.
 
     Two passes over the wave: the sandwich needs residuals.
     """
     gram = moment = None
     count = 0
-    for x, y, w, _ in _outcomes(wave, action, weighted):
+    for x, y, w, _ in _outcomes(wave, action):
         gram = (x * w[:, None]).T @ x + (0 if gram is None else gram)
         moment = x.T @ (w * y) + (0 if moment is None else moment)
         count += len(y)
@@ -295,13 +289,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
         return None
     inverse = np.linalg.pinv(gram, hermitian=True).astype(np.float64)
     b = inverse @ moment
-    meat, squares, clusters = np.zeros_like(gram), 0.0, None
-    for x, y, w, names in _outcomes(wave, action, weighted):
+    meat, clusters = np.zeros_like(gram), None
+    for x, y, w, names in _outcomes(wave, action):
         residuals = y - x @ b
         leverage = w * np.einsum("np,np->n", x @ inverse, x)
         # A unit that alone determines a coefficient has leverage 1, and no residual of its own.
         scaled = w * residuals / np.maximum(1 - leverage, 1e-9)
-        squares += float(residuals @ residuals)
         if names is None:
             meat += (x * scaled[:, None] ** 2).T @ x
         else:
@@ -309,15 +302,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
             clusters = part if clusters is None else clusters.merge(part)
     if clusters is not None:
         meat = clusters.sums.T @ clusters.sums
-    return ActionFit(b, inverse @ meat @ inverse, inverse, squares, count)
+    return ActionFit(b, inverse @ meat @ inverse, count)
 
 
-def _outcomes(
-    wave: Wave, action: int, weighted: bool
-) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
+def _outcomes(wave: Wave, action: int) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
     """Yield features, outcomes, weights and clusters of units that got an action and answered."""
     for rows in pieces(wave):
         here = rows.returned & (rows.actions == action)
-        w = 1 / rows.taken[here] if weighted else np.ones(int(here.sum()))
         names = None if rows.clusters is None else rows.clusters[here]
-        yield rows.features[here], rows.outcomes[here], w, names
+        yield rows.features[here], rows.outcomes[here], 1 / rows.taken[here], names
