@@ -137,7 +137,7 @@ async def export(
     request: Request,
     name: Name,
     what: Literal["units", "outcomes", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+    file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
     """Texts that a spreadsheet would run are marked as texts in CSV files."""
