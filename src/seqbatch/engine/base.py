@@ -86,7 +86,7 @@ class Engine(ABC):
 
 
 def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
-    """Apply a function in a process of an engine, such that its error can travel back."""
+    """Apply a function in a process of an engine; an error is returned in a form that pickles."""
     try:
         return TaskResult(value=function(piece))
     except Exception as error:
@@ -94,7 +94,7 @@ def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
 
 
 def travelling(error: Exception) -> Exception:
-    """Return an error that survives the way to another process, with the same text."""
+    """Return an error that can be sent to another process, with the same text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:
@@ -123,10 +123,10 @@ Result = TypeVar("Result")
 def as_completed(
     engine: Engine, function: Callable[[Piece], Result], pieces: Iterable[Piece]
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the place and the result of every piece, in the order in which they are finished.
+    """Yield the place and the result of every piece, in the order in which they finish.
 
-    An error of the function is raised as it is, with a note that names the piece. Pieces that have
-    not begun by then are forgotten, as they are when the generator is closed.
+    An error of the function is raised unchanged, with a note that names the piece. Pieces that have
+    not begun by then are cancelled, also when you close the generator.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def as_completed(
     function
         A pure function of one piece. Other processes must be able to import it.
     pieces
-        Plain data. They are taken as there is room for them.
+        Plain data, read when there is room for them.
     """
     return _results(engine, function, pieces, ordered=False)
 
@@ -147,8 +147,8 @@ def over_batches(
 ) -> Generator[Result, None, None]:
     """Yield the result for every Arrow batch, in the order of the batches, in flat memory.
 
-    See :func:`as_completed`. A batch is read when there is room for it, and no more than twice the
-    engine's room are anywhere at a time.
+    See :func:`as_completed`. A batch is read when there is room for it. At most twice the engine's
+    room of batches and results are held at a time.
     """
     with closing(_results(engine, function, batches, ordered=True)) as results:
         for _, result in results:
@@ -231,14 +231,14 @@ Value = TypeVar("Value")
 def merge_tree(merge: Callable[[Value, Value], Value], values: Iterable[Value]) -> Value:
     """Merge values two by two, neighbours first, until one is left.
 
-    Which are merged with which depends on their number alone: floating point sums have the same
-    bits wherever the values were made. Values are merged as they come, and at most one of each
-    level of the tree is kept.
+    The tree depends only on the number of values: floating point sums have the same bits wherever
+    the values were made. Values are merged as they come, and at most one of each level of the tree
+    is kept.
 
     Parameters
     ----------
     merge
-        Makes one of two neighbours, the earlier one first.
+        Merges two neighbours, the earlier one first.
     values
         At least one.
 

@@ -14,29 +14,29 @@ import distributed
 from seqbatch.engine.base import PATIENCE, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces a thread of the cluster that are under way, so that none waits for the next.
+#: Pieces under way for each thread of the cluster: with two, no thread waits for its next piece.
 AHEAD = 2
 
 
 class Uninterrupted(distributed.WorkerPlugin):
-    """Has workers ignore an interrupt, which reaches all processes of a terminal."""
+    """Makes workers ignore an interrupt, which reaches all processes of a terminal."""
 
     name = "uninterrupted"
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002
-        """Ignore it from now on; the process that started the cluster says when to end."""
+        """Ignore interrupts: the process that started the cluster ends it."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Dask(Engine):
-    """Does pieces on a Dask cluster, which gives those of a dead worker to another.
+    """Runs pieces on a Dask cluster, which gives the pieces of a dead worker to another.
 
     Parameters
     ----------
     address
         HOST:PORT of the scheduler; None to start a cluster on this machine's loopback.
     jobs
-        How many processes to start for the latter.
+        How many processes to start in that case.
     """
 
     name = "dask"
@@ -45,8 +45,8 @@ class Dask(Engine):
     def __init__(self, address: str | None, *, jobs: int) -> None:
         self._stack = ExitStack()
         try:
-            # A piece goes with its task, so that it can be done again when a worker dies; Dask
-            # would rather have large ones elsewhere, and says so from 10 MB on.
+            # A piece is sent with its task, which can then be run again when a worker dies. Dask
+            # warns about that from 10 MB on.
             quiet = {"distributed.admin.large-graph-warning-threshold": "10GB"}
             self._stack.enter_context(dask.config.set(quiet))
             where = self._started(jobs) if address is None else f"tcp://{address}"

@@ -14,25 +14,25 @@ from typing import Any
 from seqbatch.engine.base import TRIES, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces a core of the cluster that are under way, so that none waits for the next.
+#: Pieces under way for each core of the cluster: with two, no core waits for its next piece.
 AHEAD = 2
 LOOPBACK = "127.0.0.1"
-#: Bytes that a Ray started here may hold pieces and results in.
+#: Bytes of memory in which a Ray started here holds pieces and results.
 STORE = 1 << 28
 #: Ray makes sockets in its folder, whose names have at most a hundred characters.
 LONGEST = 40
 
 
 class Ray(Engine):
-    """Does pieces on Ray, which gives those of a dead worker to another.
+    """Runs pieces on Ray, which gives the pieces of a dead worker to another.
 
     Parameters
     ----------
     address
-        HOST:PORT of a cluster's Ray Client server; None to start a Ray that listens on this
-        machine's loopback alone.
+        HOST:PORT of a cluster's Ray Client server; None to start a Ray that listens only on this
+        machine's loopback.
     jobs
-        How many processes to start for the latter.
+        How many processes to start in that case.
     """
 
     name = "ray"
@@ -94,12 +94,12 @@ class Ray(Engine):
         return ray
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
-        """Return the future of a piece; Ray has no executor, but its tasks have futures."""
+        """Return the future of a piece: Ray has no executor, but its tasks have futures."""
         future: Future[Any] = self._task.remote(function, piece).future()
         return future
 
     def forget(self, futures: "Collection[Future[Any]]") -> None:
-        """Cancel tasks: Ray does not hear of a future that is cancelled."""
+        """Cancel tasks: cancelling a future does not cancel its task."""
         for future in futures:
             self._ray.cancel(future.object_ref)  # type: ignore[attr-defined]
 

@@ -37,7 +37,11 @@ BURIED = {
     "assignments": "campaign",
 }
 
-BIG, NUMBER, TEXT, BYTES = sa.BigInteger(), sa.Integer(), sa.Text(), sa.LargeBinary()
+Kind = sa.types.TypeEngine[Any]
+BIG: Kind = sa.BigInteger()
+NUMBER: Kind = sa.Integer()
+TEXT: Kind = sa.Text()
+BYTES: Kind = sa.LargeBinary()
 
 
 def upgrade() -> None:
@@ -59,7 +63,7 @@ def upgrade() -> None:
 
 def _table(
     name: str,
-    columns: Mapping[str, sa.types.TypeEngine[Any]],
+    columns: Mapping[str, Kind],
     key: tuple[str, ...],
     *constraints: sa.Constraint,
     rowid: bool = True,
@@ -87,7 +91,7 @@ def _event() -> sa.ForeignKeyConstraint:
     )
 
 
-def _texts(*names: str) -> dict[str, sa.types.TypeEngine[Any]]:
+def _texts(*names: str) -> dict[str, Kind]:
     return dict.fromkeys(names, TEXT)
 
 
@@ -137,12 +141,12 @@ def _records() -> None:
     )  # fmt: skip
 
 
-def _indexes_of_ids(plain: sa.Text) -> None:
+def _indexes_of_ids(plain: Kind) -> None:
     """Make the tables that find units and outcomes; ids are compared byte by byte."""
     units = {"campaign": NUMBER, "unit": plain, "number": BIG}
     _table("assignments", units, KEYS["assignments"], rowid=False)
     # Parts are the other numbers of an outcome, eight bytes each: compared, never summed here.
-    outcomes = {
+    outcomes: dict[str, Kind] = {
         "campaign": NUMBER, "number": BIG, "version": NUMBER, "value": sa.Double(),
         "parts": BYTES, "event": BIG,
     }  # fmt: skip
