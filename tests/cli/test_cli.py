@@ -97,7 +97,7 @@ def test_simulate(tmp_path):
     assert "greedy" in again.stdout
 
 
-@pytest.mark.parametrize("words", [("simulate", "spec.toml"), ("reproduce", "coverage")])
+@pytest.mark.parametrize("words", [("simulate", "spec.toml"), ("reproduce", "batches")])
 def test_an_engine_that_is_refused_leaves_no_folder(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(SPEC, encoding="utf-8")

@@ -28,15 +28,10 @@ from seqbatch.output_files import atomically
 T = TypeVar("T")
 Rows = Any  # a list of dicts, a path, or a table with Arrow's interface
 
-ARROW = "application/vnd.apache.arrow.stream"
-#: Media types of files, by file ending.
-ENDINGS = {
-    ".csv": "text/csv",
-    ".parquet": "application/vnd.apache.parquet",
-    ".arrow": "application/vnd.apache.arrow.file",
-    ".feather": "application/vnd.apache.arrow.file",
-}
-#: Status codes after which the same call is repeated.
+PARQUET = "application/vnd.apache.parquet"
+#: Media types of files, by the endings of their names.
+ENDINGS = {".csv": "text/csv", ".parquet": PARQUET}
+#: Answers after which the same call is made again.
 AGAIN = frozenset((429, 502, 503, 504))
 #: Exception classes by the service's problem type.
 KINDS: dict[str, type[SeqbatchError]] = {
@@ -170,6 +165,7 @@ def plain(response: httpx.Response) -> Any:
 def assigned(response: httpx.Response) -> AssignedAnswer:
     """Return the assignments of a response."""
     import pyarrow as pa
+    import pyarrow.parquet
 
     if response.headers["content-type"].startswith("application/json"):
         found = response.json()
@@ -179,7 +175,7 @@ def assigned(response: httpx.Response) -> AssignedAnswer:
     return AssignedAnswer(
         wave=int(response.headers["seqbatch-wave"]),
         event=None if event is None else int(event),
-        table=pa.ipc.open_file(pa.py_buffer(response.content)).read_all(),
+        table=pa.parquet.read_table(pa.py_buffer(response.content)),
         warnings=tuple(json.loads(response.headers.get("seqbatch-warnings", "[]"))),
     )
 
@@ -212,7 +208,7 @@ def body_of(rows: Rows, name: str, options: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError(
             name, "a list of dicts, a path or a table with Arrow's interface", type(rows).__name__
         )
-    return {"file": lambda: _stream(rows), "params": query, "headers": {"content-type": ARROW}}
+    return {"file": lambda: _parquet(rows), "params": said, "headers": {"content-type": PARQUET}}
 
 
 def _spelled(value: Any) -> Any:
@@ -225,14 +221,24 @@ def _pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _stream(table: Any) -> bytes:
+def _parquet(table: Any) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    made, sink = pa.table(table), pa.BufferOutputStream()
+    columns = {name: _writable(made[name]) for name in made.column_names}
+    pa.parquet.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+def _writable(column: Any) -> Any:
+    """Return a column as plain text if it is a dictionary or view, which Parquet may not take."""
     import pyarrow as pa
 
-    sink = pa.BufferOutputStream()
-    arrow = pa.table(table)
-    with pa.ipc.new_stream(sink, arrow.schema) as writer:
-        writer.write_table(arrow)
-    return bytes(sink.getvalue())
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    plain_kinds = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    wanted = plain_kinds.get(str(kind), kind)
+    return column if wanted == column.type else pa.array(column.to_pylist(), wanted)
 
 
 # ----------------------------------------------------------------------
@@ -273,7 +279,7 @@ class CampaignCalls:
         """Assign actions to units."""
         body = body_of(units, "units", {"partial": partial, "draw": draw})
         if "file" in body:
-            body["params"]["format"] = "arrow"
+            body["params"]["format"] = "parquet"
         return self._change("assignments", key, body, assigned)
 
     def record(

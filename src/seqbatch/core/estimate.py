@@ -153,19 +153,6 @@ def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, mode
     return True
 
 
-def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
-    """Return the residual variance pooled over cells: the residual sum of squares over n - rank.
-
-    It is NaN until there are more units than parameters.
-    """
-    theta = estimate.theta
-    fitted = np.einsum("ci,cij,cj->c", theta, statistics.gram, theta)
-    residual = statistics.squares - 2 * np.einsum("ci,ci->c", theta, statistics.moment) + fitted
-    freedom = int(statistics.count.sum() - np.minimum(estimate.rank, statistics.count).sum())
-    # With a perfect fit, cancellation can make the difference slightly negative.
-    return float(max(residual.sum(), 0.0) / freedom) if freedom > 0 else float("nan")
-
-
 # ----------------------------------------------------------------------
 # The lasso, from the sums alone.
 #

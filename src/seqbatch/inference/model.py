@@ -265,30 +265,24 @@ class ActionFit:
     coefficients
         b, shape (P,).
     covariance
-        HC3 covariance, clustered if there are clusters, shape (P, P).
-    inverse
-        (sum w x x')^-1.
-    residual_squares
-        The sum of squared residuals.
+        By HC3, over clusters where there are some, shape (P, P).
     count
         The number of outcomes.
     """
 
     coefficients: Floats
     covariance: Floats
-    inverse: Floats
-    residual_squares: float
     count: int
 
 
-def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
-    """Fit one action's outcomes in one wave, optionally weighted by 1/p; None if there are too few.
+def fit_action(wave: Wave, action: int) -> ActionFit | None:
+    """Fit one action's outcomes in one wave, weighted by 1/p; None where there are too few.
 
     This takes two passes over the wave, because the sandwich estimator needs residuals.
     """
     gram = moment = None
     count = 0
-    for x, y, w, _ in _outcomes(wave, action, weighted):
+    for x, y, w, _ in _outcomes(wave, action):
         gram = (x * w[:, None]).T @ x + (0 if gram is None else gram)
         moment = x.T @ (w * y) + (0 if moment is None else moment)
         count += len(y)
@@ -296,13 +290,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
         return None
     inverse = np.linalg.pinv(gram, hermitian=True).astype(np.float64)
     b = inverse @ moment
-    meat, squares, clusters = np.zeros_like(gram), 0.0, None
-    for x, y, w, names in _outcomes(wave, action, weighted):
+    meat, clusters = np.zeros_like(gram), None
+    for x, y, w, names in _outcomes(wave, action):
         residuals = y - x @ b
         leverage = w * np.einsum("np,np->n", x @ inverse, x)
         # A unit that alone determines a coefficient has leverage 1 and residual 0.
         scaled = w * residuals / np.maximum(1 - leverage, 1e-9)
-        squares += float(residuals @ residuals)
         if names is None:
             meat += (x * scaled[:, None] ** 2).T @ x
         else:
@@ -310,15 +303,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
             clusters = part if clusters is None else clusters.merge(part)
     if clusters is not None:
         meat = clusters.sums.T @ clusters.sums
-    return ActionFit(b, inverse @ meat @ inverse, inverse, squares, count)
+    return ActionFit(b, inverse @ meat @ inverse, count)
 
 
-def _outcomes(
-    wave: Wave, action: int, weighted: bool
-) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
-    """Yield features, outcomes, weights and clusters of units with this action and an outcome."""
+def _outcomes(wave: Wave, action: int) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
+    """Yield features, outcomes, weights and clusters of units that got an action and answered."""
     for rows in pieces(wave):
         here = rows.returned & (rows.actions == action)
-        w = 1 / rows.taken[here] if weighted else np.ones(int(here.sum()))
         names = None if rows.clusters is None else rows.clusters[here]
-        yield rows.features[here], rows.outcomes[here], w, names
+        yield rows.features[here], rows.outcomes[here], 1 / rows.taken[here], names

@@ -9,14 +9,14 @@ import numpy as np
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import boundaries, gauss_legendre
+from seqbatch.inference.boundaries import gauss_legendre
 from seqbatch.inference.contrasts import Lift, Mean
 from seqbatch.inference.estimates import estimate_wave, pool
 from seqbatch.inference.intervals import Interval, quantile
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
-# Holm's method, at one look and over several looks.
+# Several questions at once, by Holm.
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -38,48 +38,6 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     adjusted = np.empty(len(p))
     adjusted[order] = np.maximum.accumulate(steps)
     return tuple(adjusted.tolist())
-
-
-def group_sequential_holm(
-    statistics: Floats, information: Sequence[float], *, rule: str, alpha: float = 0.025
-) -> tuple[int | None, ...]:
-    """Return the look, from 1, at which each hypothesis is rejected, or None (Maurer, Bretz 2013).
-
-    Of h hypotheses still open each is tested with boundaries at alpha/h. A rejection leaves its
-    part of alpha to the others, which are tested again at the same look.
-
-    Parameters
-    ----------
-    statistics
-        Standardised, shape (hypotheses, looks); large ones speak against the hypothesis.
-    information
-        Fractions at the looks so far.
-    rule, alpha
-        See :func:`~seqbatch.inference.boundaries.spent`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.array([[2.0, 3.5], [1.0, 2.1], [0.0, 1.0]])
-    >>> group_sequential_holm(z, [0.5, 1.0], rule="obrien-fleming")
-    (2, None, None)
-    """
-    z = np.asarray(statistics, dtype=np.float64)
-    if z.ndim != 2 or z.shape[1] != len(information):
-        rule_text = f"an array of shape (hypotheses, {len(information)})"
-        raise InvalidArgumentError("statistics", rule_text, f"shape {z.shape}")
-    bounds = {
-        open_ones: boundaries(information, rule=rule, alpha=alpha / open_ones)
-        for open_ones in range(1, len(z) + 1)
-    }
-    rejected: list[int | None] = [None] * len(z)
-    for place in range(len(information)):
-        while still := [one for one, when in enumerate(rejected) if when is None]:
-            strongest = still[int(np.argmax(z[still, place]))]
-            if z[strongest, place] < bounds[len(still)][place]:
-                break
-            rejected[strongest] = place + 1
-    return tuple(rejected)
 
 
 # ----------------------------------------------------------------------

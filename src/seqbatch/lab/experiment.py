@@ -215,11 +215,21 @@ class Experiment(Protocol):
         """Compare the paper's claims with the table."""
 
 
-def reproduce(experiment: Experiment, options: Options) -> list[Path]:
+def reproduce(
+    experiment: Experiment, options: Options, *, command: str | None = None
+) -> list[Path]:
     """Run an experiment and write its table, picture and claims; return the files.
 
-    An interrupted run continues where it stopped. Quick runs and runs on a device have their own
+    An interrupted run continues where it stopped. Quick runs, and runs on a device, have separate
     folders.
+
+    Parameters
+    ----------
+    experiment, options
+        What to run, and how.
+    command
+        The command that the page of claims names; `seqbatch reproduce` and the experiment's name
+        unless given.
     """
     if options.device is not None:
         _require_device(experiment, options.device)
@@ -234,9 +244,8 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     chart = experiment.chart(table)
     files += [save(chart, folder / f"{experiment.name}.{end}") for end in ("png", "svg", "html")]
     page = folder / "claims.md"
-    words = claims_page(
-        experiment.title, _command(experiment, options), table, experiment.claims(table)
-    )
+    asked = _command(command or f"seqbatch reproduce {experiment.name}", options)
+    words = claims_page(experiment.title, asked, table, experiment.claims(table))
     page.write_text(words, encoding="utf-8")
     return [*files, page]
 
@@ -258,8 +267,8 @@ def _folder(experiment: Experiment, options: Options) -> str:
     return "-".join([experiment.name, *quick, *filter(None, [options.device])])
 
 
-def _command(experiment: Experiment, options: Options) -> str:
+def _command(command: str, options: Options) -> str:
     chosen = ["--quick"] if options.quick else []
     chosen += [f"--trials {options.trials}"] if options.trials else []
     chosen += [f"--device {options.device}"] if options.device else []
-    return " ".join(["seqbatch reproduce", experiment.name, *chosen])
+    return " ".join([command, *chosen])
