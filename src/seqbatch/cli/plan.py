@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.console import (
-    UNBOUNDED,
     Json,
     advancing,
-    console,
     dump,
     kindly,
+    present,
     say_files,
     show,
     waiting,
 )
-from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -275,10 +273,8 @@ def _shown(answer: "Plan", out: Path | None, trade: Path | None, *, as_json: boo
         traded = {} if trade is None else {"trade": answer.trade.as_dict()}
         dump({**answer.as_dict(), **traded})
         return
-    text = visible(str(answer), lines=True)
-    console.print(text, markup=False, highlight=False, soft_wrap=UNBOUNDED)
-    tables = [*answer.tables(), *([] if trade is None else answer.trade.tables())]
-    for table in tables:
+    present(answer.document())
+    for table in [] if trade is None else answer.trade.tables():
         show(table)
     written = [file for file in (out, trade) if file is not None]
     if written:

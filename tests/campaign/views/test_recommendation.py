@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.views.document import Items
 from seqbatch.campaign.views.findings import Measure
 from seqbatch.campaign.views.findings_text import recommended
 from seqbatch.campaign.views.report import cautions, document
 from seqbatch.campaign.views.report_results import gathered
+from seqbatch.document import Items
 from seqbatch.inference import Interval, boundaries
 from seqbatch.inference.intervals import quantile
 from seqbatch.storage import open_store

@@ -19,7 +19,7 @@ from seqbatch.campaign.views.report import document
 from seqbatch.campaign.views.report_pictures import Bar, Predicted, Share, predictions, shares
 from seqbatch.campaign.views.report_pictures import intervals as interval_picture
 from seqbatch.campaign.views.report_results import gathered
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.storage import open_store
 from tests.hostile import EVERY, acts
 

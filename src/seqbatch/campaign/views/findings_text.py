@@ -1,13 +1,15 @@
 """Findings in sentences and tables, and the recommendation."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.decide.stopping import FUTILITY, inflation_text, look_text
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.views.status_text import violations, wave_list
-from seqbatch.display import Table, cell, counted, number, percent
+from seqbatch.campaign.views.status import violations, wave_list
+from seqbatch.display import cell, counted, number, percent
+from seqbatch.document import Table
 from seqbatch.inference import Interval
 from seqbatch.inference.estimates import ENOUGH
 
@@ -141,7 +143,7 @@ def _not_shown(action: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# What was learned, as tables: the same on a terminal, in a notebook and on a page.
+# The findings as tables.
 
 
 def tables(found: "Findings") -> list[Table]:
@@ -150,7 +152,7 @@ def tables(found: "Findings") -> list[Table]:
 
 
 def with_sections(found: "Findings") -> list[tuple[str, Table]]:
-    """Return the same tables, each with the section of a report in which it stands."""
+    """Return the tables, each with the section of the report to which it belongs."""
     made = [
         ("outcomes", _lifts(found)),
         ("outcomes", _means(found)),
@@ -165,6 +167,14 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("methods", _naive(found)),
     ]
     return [(section, table) for section, table in made if table.rows]
+
+
+def placed(found: "Findings") -> dict[str, list[Table]]:
+    """Return the tables by the section of the report to which they belong."""
+    made: dict[str, list[Table]] = defaultdict(list)
+    for section, table in with_sections(found):
+        made[section].append(table)
+    return made
 
 
 def _columns(found: "Findings") -> tuple[str, str, str]:
@@ -339,7 +349,7 @@ def p_text(p: float | None) -> str:
 
 
 # ----------------------------------------------------------------------
-# What was learned, in sentences that can be forwarded, and what they rest on.
+# The findings in sentences, with notes and assumptions.
 
 
 NONE_YET = "No outcomes yet."
@@ -580,7 +590,7 @@ def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...
 
 
 def remarks(found: "Findings") -> list[str]:
-    """Return what stands below the tables."""
+    """Return the remarks below the tables: notes and assumptions."""
     said = [f"Note: {note}" for note in found.notes]
     said += [f"Assumed: {what} What would break it: {how}" for what, how in found.assumptions]
     return said

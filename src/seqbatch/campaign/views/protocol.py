@@ -4,29 +4,21 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
-from pathlib import Path
 
 from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, kept_up, planned
 from seqbatch.campaign.decide.stopping import POWER
 from seqbatch.campaign.record.situation import Situation, situation
-from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.constraints import balance_said, limits_said, nobody_said, rules_said
 from seqbatch.campaign.spec.parts import Capacity
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.views.document import FORMATS, Document, Heading, Items, Part, Section
 from seqbatch.campaign.views.findings import Measure
+from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.report_conduct import REFERENCES
-from seqbatch.campaign.views.status_text import (
-    balance_said,
-    limits_said,
-    nobody_said,
-    plainly,
-    rules_said,
-    what_was_done,
-)
-from seqbatch.display import Table, cell, counted, number, percent
+from seqbatch.display import cell, counted, number, percent
+from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.inference import boundaries, detectable_lift, planned_error
-from seqbatch.output_files import atomically
-from seqbatch.policies.registry import text
+from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
 # How a campaign will be analysed: the part of its protocol that a statistician reads.
@@ -116,16 +108,6 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
 
 #: The powers for which a detectable lift is told.
 POWERS = (0.8, 0.9)
-
-
-def write_protocol(store: Store, name: str, out: Path, *, file_format: str) -> Path:
-    """Write the protocol to a file, whole or not at all; return the file."""
-    with store.read(name) as reader:
-        events = reader.events()
-    made = FORMATS[file_format](protocol(events))
-    with atomically(out) as partial:
-        partial.write_text(made, encoding="utf-8")
-    return out
 
 
 def protocol(events: Sequence[Event]) -> Document:
