@@ -61,7 +61,8 @@ Effect = Annotated[
 EffectSpread = Annotated[
     float | None,
     typer.Option(
-        help="The factor that two effects in three are within of the guess; 1 is certain."
+        help="Uncertainty of the guess, as a factor F: two thirds of plausible effects lie between "
+        "guess/F and guess x F (1 = certain)."
     ),
 ]
 Noise = Annotated[

@@ -6,14 +6,17 @@ from seqbatch.campaign.spec.spec import Spec
 
 
 def rules_said(spec: Spec) -> list[str]:
-    """Return who may get each action that not everybody may get."""
+    """Return the rule of each action that has one."""
     return [f"{name}: {rule}" for name, rule in spec.eligible.items()]
 
 
 def nobody_said(spec: Spec) -> str:
-    """Say what becomes of units that may get nothing."""
+    """Say what a unit gets that may get no action."""
     fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
-    return f"Where a value is missing the unit is not eligible; who may get nothing {fallback}."
+    return (
+        "A unit without a value that a rule needs is not eligible; a unit that may get no action "
+        f"{fallback}."
+    )
 
 
 def balance_said(spec: Spec) -> list[str]:
@@ -39,11 +42,11 @@ def limits_said(spec: Spec) -> list[str]:
 
 
 def constraints_said(spec: Spec) -> list[str]:
-    """Return all that is declared of rules, limits and balance, a sentence or two each."""
+    """Return the rules, limits and balance, a sentence or two each."""
     said = []
     if spec.eligible:
         rules = "; ".join(rules_said(spec))
-        said += [f"Not everybody may get every action. {rules}. {nobody_said(spec)}"]
+        said += [f"Some actions are only for some units. {rules}. {nobody_said(spec)}"]
     if limits := limits_said(spec):
         said.append(f"Limits: {'. '.join(limits)}.")
     return [*said, *balance_said(spec)]

@@ -141,14 +141,14 @@ def _first(created: Event, writing: "_Writing") -> Section:
         f"Declared on {created.at[:10]} by {created.who}, before any unit was assigned: "
         f"{counted(len(now.actions), 'action')}, {counted(len(now.sizes), 'wave')}{size} "
         f"{writing.measure.of}s. {_sentence(plainly(now.policy))}.",
-        f"Hash of what was declared: {created.hash}. Whoever keeps this page can tell later "
-        "whether the campaign is still the one that it describes.",
+        f"Hash of what was declared: {created.hash}. Keep this page to check later "
+        "that the campaign is still the one it describes.",
     ]
     if now.masked:
         codes = ", ".join(action.name for action in now.actions)
         said.append(
-            f"The campaign is masked: its actions are called {codes}. Which is which is in a key "
-            f"of its own, with the fingerprint {now.key}."
+            f"The campaign is masked: its actions are called {codes}. A separate key "
+            f"(fingerprint {now.key}) says which code is which action."
         )
     return Section("summary", "Summary", said)
 
@@ -244,9 +244,10 @@ class _Writing:
         """Say that rules and limits let fewer units get an action than was reckoned with."""
         if self.spec.eligible:
             yield (
-                "These numbers are for actions that everybody may get. Who may not get both "
-                f"actions tells nothing of a lift: with rules for {', '.join(self.spec.eligible)}, "
-                "an error is larger by one over the square root of the share of units that may."
+                "These numbers are for actions that everybody may get. Units that may not "
+                "get both actions say nothing about a lift: with rules for "
+                f"{', '.join(self.spec.eligible)}, divide by the square root of the share of units "
+                "that may get both."
             )
         if scarce := [name for name, one in self.spec.capacity.items() if _most(one)]:
             yield (

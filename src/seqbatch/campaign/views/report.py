@@ -296,12 +296,12 @@ def cautions(found: Findings) -> list[str]:
     if scarce := [one.few for one in found.means if one.few]:
         said.append(
             f"Careful: few events have come ({', '.join(scarce)}). Intervals of such means are "
-            "surer than they should be."
+            "too narrow."
         )
     if few := [one.action for one in found.lifts if one.few]:
         said.append(
             f"Careful: too few events to weigh what {', '.join(few)} brings against the difference "
-            "in costs. Such an interval is surer than it should be."
+            "in costs. Such an interval is too narrow."
         )
     gone = 1 - found.outcomes / found.units
     if gone > MUCH_MISSING:
