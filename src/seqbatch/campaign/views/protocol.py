@@ -246,8 +246,8 @@ class _Writing:
             yield (
                 "These numbers are for actions that everybody may get. Units that may not "
                 "get both actions say nothing about a lift: with rules for "
-                f"{', '.join(self.spec.eligible)}, divide the error by the square root of the share "
-                "of units that may get both."
+                f"{', '.join(self.spec.eligible)}, divide the error by the square root of the "
+                "share of units that may get both."
             )
         if scarce := [name for name, one in self.spec.capacity.items() if _most(one)]:
             yield (
