@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 
 __all__ = [

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.output_files import atomically

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from seqbatch.campaign.views.status_text import PLAIN
 from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
 from seqbatch.policies import registry
+from seqbatch.policies.registry import PLAIN
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC, folder, run, said  # noqa: F401
 

@@ -11,13 +11,13 @@ from benchmarks.worlds import world
 
 from seqbatch import grids
 from seqbatch.core import Statistics
+from seqbatch.document import as_html
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.policies import preferred
 from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_of
-from seqbatch.planning.result_picture import page
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
@@ -499,7 +499,7 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
     worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
     title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
     assert title.startswith("guaranteed regret, in units of reward")
-    assert "mean rewards lie in [-1, 1] times the noise" in page(worst)
+    assert "mean rewards lie in [-1, 1] times the noise" in as_html(worst.document())
 
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from seqbatch.document import as_html
 from seqbatch.planning import plan
 from seqbatch.planning.choice import choose
-from seqbatch.planning.result_picture import page
 from seqbatch.planning.tables import Row
 
 
@@ -117,7 +117,7 @@ def test_what_is_exact_has_no_error(small):
 
 
 def test_the_page_states_limits_seed_and_defaults(small):
-    written = page(small)
+    written = as_html(small.document())
     for words in (
         "batches of at least 20 and any number of units", "1 asked for", "Seed: 0.",
         "95% of its gain", "The effect was not stated: a fifth of the noise is the default.",

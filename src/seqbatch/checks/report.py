@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import RankDeficiencyWarning, SeqbatchError
 from seqbatch.policies import registry
 

@@ -26,7 +26,7 @@ from seqbatch.cli.console import (
     show,
 )
 from seqbatch.cli.plan import plan
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import KINDS, GridRule

@@ -24,7 +24,8 @@ from seqbatch.cli.console import (
     show,
     waiting,
 )
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
+from seqbatch.document import Table
 from seqbatch.errors import CampaignStateError, SeqbatchError
 from seqbatch.policies import registry
 
@@ -204,7 +205,8 @@ def create(
         dump({**made, "next": then})
         return
     from seqbatch.campaign.decide.stopping import unlooked
-    from seqbatch.campaign.views.status_text import constraints_said, plainly
+    from seqbatch.campaign.spec.constraints import constraints_said
+    from seqbatch.policies.registry import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -222,7 +224,7 @@ def create(
         say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.views.status_text import measured
+        from seqbatch.campaign.views.status import measured
 
         scale = f"{now.policy['scale']:g}"
         say(
@@ -279,7 +281,7 @@ def assign(
             force=force,
             report=report,
         )
-        from seqbatch.campaign.views.status import worth
+        from seqbatch.campaign.decide.limits import worth
 
         now = campaign.situation()
         then = next_command(campaign, store, now)
@@ -308,7 +310,7 @@ def assign(
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     lines.extend(said)
     if result.clipped:
-        from seqbatch.campaign.views.status_text import clipped_text
+        from seqbatch.campaign.views.status import clipped_text
 
         lines.append(f"{clipped_text(result.clipped)}.")
     if draw:
@@ -465,7 +467,7 @@ def show_closed(result: "Closed") -> None:
     """Say what closing a wave did."""
     from seqbatch.campaign.decide.replanning import proposal_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
-    from seqbatch.campaign.views.status_text import absences, metrics_table, violations
+    from seqbatch.campaign.views.status import absences, metrics_table, violations
 
     rows: list[list[Any]] = []
     counts = result.absent_value is not None

@@ -19,7 +19,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperGroup
 
-from seqbatch.display import Table, visible
+from seqbatch.display import visible
+from seqbatch.document import Document, Table, part_lines
 from seqbatch.errors import (
     CampaignStateError,
     InvalidArgumentError,
@@ -265,6 +266,15 @@ def say_files(files: Iterable[object]) -> None:
     """Print the files that were written, one a line, however long their names are."""
     for file in files:
         print(visible(str(file)))
+
+
+def present(document: Document) -> None:
+    """Print the first section of a document; a terminal shows its tables and no pictures."""
+    for part in document.first.parts:
+        if isinstance(part, Table):
+            show(part)
+        for line in part_lines(part):
+            console.print(visible(line), markup=False, highlight=False, soft_wrap=UNBOUNDED)
 
 
 def show(table: Table, *, as_json: bool = False) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from seqbatch.cli.campaign import STORE, Where, command
 from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

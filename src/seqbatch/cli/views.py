@@ -8,8 +8,9 @@ import typer
 
 from seqbatch.cli.amend import app
 from seqbatch.cli.campaign import STORE, Force, Format, Name, Where, next_command, opened
-from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
-from seqbatch.display import Table, counted
+from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_files, say_next, show
+from seqbatch.display import counted
+from seqbatch.document import Table
 
 __all__ = ["app"]
 
@@ -41,18 +42,12 @@ def status(
         now, then, closing = campaign.status(at_event=at_event), None, ""
         # The next step depends on the present, not on an earlier event.
         if at_event is None:
-            present = campaign.situation()
-            then, closing = next_command(campaign, store, present), or_close(present)
+            position = campaign.situation()
+            then, closing = next_command(campaign, store, position), or_close(position)
     if as_json:
         dump({**asdict(now), "next": then})
         return
-    from seqbatch.campaign.views.status_text import heading, remarks
-
-    say(heading(now))
-    for table in now.tables():
-        show(table)
-    for remark in remarks(now):
-        say(remark)
+    present(now.document())
     say_next(then, instead=closing)
 
 
@@ -73,15 +68,7 @@ def findings(
     if as_json:
         dump(found.plain())
         return
-    from seqbatch.campaign.views.findings_text import basis, remarks
-
-    for sentence in found.sentences:
-        say(sentence)
-    say(basis(found))
-    for table in found.tables():
-        show(table)
-    for remark in remarks(found):
-        say(remark)
+    present(found.document())
 
 
 @app.command("list")
@@ -157,7 +144,7 @@ def show_event(
             for e in events
         ])  # fmt: skip
         return
-    from seqbatch.campaign.views.status_text import events_table
+    from seqbatch.campaign.views.history import events_table
 
     show(events_table(name, events))
 

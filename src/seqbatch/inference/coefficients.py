@@ -7,7 +7,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import Lift
 from seqbatch.inference.intervals import Interval, interval_table, student, unknown
 from seqbatch.inference.model import fit_action

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import Contrast, Lift, Mean
 from seqbatch.inference.estimates import Pooled, pool
 from seqbatch.inference.multiplicity import holm

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
 
-from seqbatch.display import Table, number, shown
+from seqbatch.display import number
+from seqbatch.document import Table, shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ from itertools import accumulate
 from math import inf, isfinite, nan, ulp
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, number, shown
+from seqbatch.display import number
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.boundaries import boundaries, futility_boundaries
 from seqbatch.inference.contrasts import Contrast

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
 from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
 from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown

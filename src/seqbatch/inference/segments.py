@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Floats
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool, pooled_df

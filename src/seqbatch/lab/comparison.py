@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
-from seqbatch.display import Table, cell, counted, shown, visible
+from seqbatch.display import cell, counted, visible
+from seqbatch.document import Table, shown
 from seqbatch.engine import Engine
 from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError

@@ -6,7 +6,8 @@ from functools import partial
 from itertools import accumulate
 from math import ceil, sqrt
 
-from seqbatch.display import Table, counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut
+from seqbatch.document import Table
 from seqbatch.inference import (
     PlanOfShares,
     chances_to_stop,

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqbatch import display
-from seqbatch.display import Table, counted, percent_cut, shown
-from seqbatch.output_files import atomically, require_target
+from seqbatch.display import counted, percent_cut
+from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook, write
+from seqbatch.output_files import require_target
 from seqbatch.pictures import GREY, INK, fitted
 from seqbatch.planning.detection import planned_lift
 from seqbatch.planning.model import Model
@@ -30,6 +30,7 @@ SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 NEAR = 0.3
 #: The file endings of pictures.
 PICTURES = (".png", ".svg", ".html")
+TITLE = "What randomised units cost, and what they show"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +86,14 @@ class Trade:
         """Return everything as plain values, for JSON."""
         return {"power": self.power, "points": [asdict(one) for one in self.points]}
 
+    def document(self) -> Document:
+        """Return the trade as a document: words, picture and table."""
+        drawn = Picture(self.chart, "Regret against the detectable lift")
+        parts: list[Part] = [str(self), drawn, *self.tables()]
+        return Document(TITLE, Section("trade", TITLE, parts), data=self.as_dict())
+
     def tables(self) -> list[Table]:
-        """Return the points as a table."""
+        """Return the table of the points."""
         return [table(self)]
 
     def chart(self) -> "alt.TopLevelMixin":
@@ -107,16 +114,13 @@ class Trade:
 
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
-            with atomically(target) as partial:
-                partial.write_text(page(self), encoding="utf-8")
-            return target
+            return write(self.document(), target, file_format="html")
         return save(self.chart(), target)
 
     def _repr_html_(self) -> str:
-        return shown(str(self), self.tables(), draw=self.chart)
+        return as_notebook(self.document())
 
     def __str__(self) -> str:
-
         return describe(self)
 
 
@@ -252,7 +256,7 @@ def panel(trade: "Trade") -> Any:
         width=WIDTH,
         height=HEIGHT,
         title=alt.TitleParams(
-            "What randomised units cost, and what they show",
+            TITLE,
             subtitle=_subtitle(trade),
             anchor="start",
             fontSize=15,
@@ -284,15 +288,3 @@ def _asked(trade: "Trade") -> list[Any]:
             text=alt.value(f"to be found: {rounded(trade.asked)}")
         ),
     ]
-
-
-def page(trade: "Trade") -> str:
-    """Return the picture, the text and the table as an HTML page."""
-    return display.page(
-        "What randomised units cost, and what they show",
-        [
-            display.paragraph(describe(trade)),
-            display.picture(lambda: draw(trade), "Regret against the detectable lift"),
-            table(trade).html(),
-        ],
-    )

@@ -7,7 +7,8 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.display import Table, counted, number, shown
+from seqbatch.display import counted, number
+from seqbatch.document import Table, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid

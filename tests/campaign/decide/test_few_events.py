@@ -46,7 +46,7 @@ def test_a_cost_alone_stops_nothing_until_it_should_have_been_earned(store, tmp_
     assert (row.few, row.boundary, row.low, row.high) == (f"{expected} of mail", None, None, None)
     assert said in str(found)
     assert found.lifts[0].few == row.few
-    assert any("surer than so few events allow" in note for note in found.notes)
+    assert any("Too few events to trust the interval" in note for note in found.notes)
     campaign.report(tmp_path / "report.md")
     warned = "Careful: too few events to weigh what mail brings"
     assert warned in (tmp_path / "report.md").read_text()

@@ -12,7 +12,9 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Reader
 from seqbatch.campaign.record.walk import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.display import Table, percent, shown
+from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
+from seqbatch.display import percent
+from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.inference import Interval
 
 # ----------------------------------------------------------------------
@@ -559,14 +561,16 @@ class Findings:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer in a few sentences, the most important first."""
-        from seqbatch.campaign.views.findings_text import sentences
-
         return sentences(self)
+
+    def document(self) -> Document:
+        """Return the findings as a document: sentences, tables, notes and assumptions."""
+        parts: list[Part] = [*self.sentences, basis(self), *self.tables(), *remarks(self)]
+        title = f"Findings of campaign {self.name}"
+        return Document(title, Section("findings", "Findings", parts), data=self.plain())
 
     def tables(self) -> list[Table]:
         """Return all answers as tables."""
-        from seqbatch.campaign.views.findings_text import tables
-
         return tables(self)
 
     def plain(self) -> dict[str, Any]:
@@ -577,9 +581,7 @@ class Findings:
         return "\n".join(self.sentences)
 
     def _repr_html_(self) -> str:
-        from seqbatch.campaign.views.findings_text import remarks
-
-        return shown(str(self), self.tables(), remarks=remarks(self))
+        return as_notebook(self.document())
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,6 +26,7 @@ from seqbatch.campaign.views.report_pictures import Bar
 from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
 from seqbatch.display import alike, cell, counted, number, percent, visible
+from seqbatch.document import Heading, Items, Part, Picture, Section, Table, image
 from seqbatch.service.problems import TITLES, ProblemError, document, in_calls
 from seqbatch.storage.stores import SQLStore
 
@@ -309,6 +310,31 @@ def lifts(found: Findings) -> Lifts | None:
     title = f"{measure.head}, compared with {found.control}"
     words = f"{title}: {'; '.join(bar.words for bar in bars)}."
     return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)
+
+
+# ----------------------------------------------------------------------
+# Sections of a document, for a template.
+
+
+def drawn(sections: Iterable[Section]) -> list[dict[str, object]]:
+    """Return sections with their pictures drawn."""
+    return [
+        {"key": one.key, "title": one.title, "parts": [_part(part) for part in one.parts]}
+        for one in sections
+    ]
+
+
+def _part(part: Part) -> dict[str, object]:
+    if isinstance(part, Heading):
+        return {"kind": "heading", "text": part.text}
+    if isinstance(part, Items):
+        return {"kind": "items", "items": part.items}
+    if isinstance(part, Table):
+        return {"kind": "table", "table": part}
+    if isinstance(part, Picture):
+        source = image(part.draw)
+        return {"kind": "picture", "source": source, "words": part.words, "caption": part.caption}
+    return {"kind": "text", "text": part}
 
 
 # ----------------------------------------------------------------------
