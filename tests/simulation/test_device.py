@@ -204,7 +204,7 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     runs = [(policy, grid) for policy in (BPE(), RBGL(), SBUCB(), LBGL(scale=0.01))]
 
     def played(most):
-        monkeypatch.setattr(units, "MOST", most)
+        monkeypatch.setattr(units, "MOST_TRIALS", most)
         return simulate_together(runs, environment, seed=3, method="device", device=device)
 
     for one, other in zip(played(2**12), played(2**14), strict=True):
@@ -441,7 +441,7 @@ def replace_logged():
 def test_a_missing_library_or_gpu_is_named(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "torch", None)
-        with pytest.raises(InvalidArgumentError, match=r"no module.*seqbatch\[gpu\]"):
+        with pytest.raises(InvalidArgumentError, match=r"is missing.*seqbatch\[gpu\]"):
             backend.backend("cuda")
     if "cpu" in DEVICES:
         import torch
