@@ -441,7 +441,7 @@ def replace_logged():
 def test_a_missing_library_or_gpu_is_named(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "torch", None)
-        with pytest.raises(InvalidArgumentError, match=r"no module.*seqbatch\[gpu\]"):
+        with pytest.raises(InvalidArgumentError, match=r"is missing.*seqbatch\[gpu\]"):
             backend.backend("cuda")
     if "cpu" in DEVICES:
         import torch
