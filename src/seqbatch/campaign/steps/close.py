@@ -13,7 +13,7 @@ from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import LookTaken, inflated, look, unlooked
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned import LearnedFeatures
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
 from seqbatch.campaign.record.decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -382,7 +382,7 @@ def record_sums(
     store: Store,
     name: str,
     logbook: Logbook,
-    sums: Any,
+    sums: Source,
     *,
     statement: str | Path,
     force: bool,
@@ -392,7 +392,7 @@ def record_sums(
     if force and not why.strip():
         raise InvalidArgumentError("reason", "given when a wave is closed by force", repr(why))
     text = _read(Path(statement))
-    with source(sums) as opened, store.change(name) as change:
+    with sums, store.change(name) as change:
         now, record = current(change), change.last_state()
         assert record is not None
         _require_elsewhere(now)
@@ -407,7 +407,7 @@ def record_sums(
                 "result.",
             )
         mark = marked(text)
-        rows = read_rows(opened, now, mark)
+        rows = read_rows(sums, now, mark)
         found = wave_sums(rows, now, state)
         if not force:
             _refuse_early(now, found)

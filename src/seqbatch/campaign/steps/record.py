@@ -14,7 +14,7 @@ from seqbatch.campaign.decide import verdicts
 from seqbatch.campaign.decide.verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.files.columns import holds_numbers
 from seqbatch.campaign.files.doubts import UnclearDots
-from seqbatch.campaign.files.reading import Source, named, no_such_column, source
+from seqbatch.campaign.files.reading import Source, no_such_column
 from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
@@ -541,24 +541,20 @@ def record(
     store: Store,
     name: str,
     logbook: Logbook,
-    outcomes: Any,
+    outcomes: Source,
     *,
     correct: bool,
     why: str,
-    file_format: str | None,
-    delimiter: str | None,
-    encoding: str | None,
     report: Callable[[str, int], None],
     dry_run: bool = False,
 ) -> Recorded:
     """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
-    given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
     try:
-        with given as opened, store.change(name) as change:
-            recording = Recording(change, logbook, correct=correct, file=named(outcomes))
-            result = recording.run(opened, why=why, report=partial(report, "recording"))
+        with outcomes, store.change(name) as change:
+            recording = Recording(change, logbook, correct=correct, file=outcomes.file)
+            result = recording.run(outcomes, why=why, report=partial(report, "recording"))
             if dry_run:
                 raise _DryRunError(replace(result, event=None))
             return result
