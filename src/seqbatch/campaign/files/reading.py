@@ -176,6 +176,11 @@ class Source:
         return self.file_format == "csv" and not self._csv_header()[0]
 
     @property
+    def has_semicolons(self) -> bool:
+        """Whether semicolons part the cells, as programs do where a comma parts decimals."""
+        return self.file_format == "csv" and self.dialect.delimiter == ";"
+
+    @property
     def place(self) -> str:
         """What places in the file are called."""
         return "line" if self.file_format == "csv" else "row"
@@ -248,6 +253,12 @@ class Source:
         starts, ahead = (np.concatenate(parts) for parts in zip(*self._ahead, strict=True))
         found: Integers = read + ahead[np.searchsorted(starts, read, side="right") - 1]
         return found
+
+    def placed(self, problems: Sequence[RowProblem]) -> list[RowProblem]:
+        """Return problems of rows, counted from 1, by their lines; 0 is the whole file."""
+        rows = np.array([row for row, _, _ in problems], dtype=np.int64)
+        lines = np.where(rows > 0, self.lines(np.maximum(rows, 1)), 0).tolist()
+        return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]
 
     def require_unchanged(self) -> None:
         """Refuse a file that was replaced or written to since it was opened."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.spec.draft import FEATURES, ColumnProposal, Draft, draft_of
 from seqbatch.campaign.spec.draft import Choices as Choices
-from seqbatch.campaign.spec.formats import THOUSANDS
 from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
 from seqbatch.display import counted
 from seqbatch.output_files import atomically, require_target
