@@ -224,7 +224,7 @@ def test_a_learner_shows_its_batches():
     learner = Learner(oracle, grids.explicit([2, 4, 6]), actions=2, dim=100, layout="block")
     assert "2 actions; batch 1 of 3, 2 units left" in is_short(learner)
     decision = learner.assign(np.ones((2, 100)))
-    assert "waits for outcomes" in page(learner).cells
+    assert "awaiting outcomes" in page(learner).cells
     learner.observe(np.zeros(len(decision)))
     learner.assign(np.ones((1, 100)))
     [table] = learner.tables()

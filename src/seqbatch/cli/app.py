@@ -136,9 +136,7 @@ def _require_computed(kind: str) -> None:
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(
-            help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, coverage, or all of them."
-        ),
+        typer.Argument(help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, or all of them."),
     ],
     trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 STORE = "campaigns.db"
 
 
-def next_command(campaign: "Campaign", store: str) -> str | None:
-    """Return the command that comes next for a campaign; None where that cannot be said.
+def next_command(campaign: "Campaign", store: str, now: "Situation | None" = None) -> str | None:
+    """Return the command that comes next for a campaign; None if that is not known.
 
-    What was done is done: a folder or a store that cannot be read now is for the next call to name.
+    If a folder or the store cannot be read now, the next command reports it: this one is done.
 
     Parameters
     ----------
@@ -53,15 +53,19 @@ def next_command(campaign: "Campaign", store: str) -> str | None:
         The campaign.
     store
         Its store, as it was typed.
+    now
+        Where the campaign stands; None to read it.
     """
     try:
-        return command(*_words(campaign), store=store)
+        return command(*_words(now or campaign.situation()), store=store)
     except (SeqbatchError, OSError):
         return None
 
 
-def _words(campaign: "Campaign") -> list[str]:
-    now, step = campaign.situation(), campaign.next_step()
+def _words(now: "Situation") -> list[str]:
+    from seqbatch.campaign.views.status import step_from
+
+    step = step_from(now)
     words = [step, now.name]
     if step == "assign":
         # Only a file that this campaign was told of: among others, nobody can guess who is meant.
@@ -159,7 +163,7 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 
         base = open_store(store, create=False)
         try:
-            yield Campaign.open(name, store=base, who=who)
+            yield Campaign(base, name, who=who)
         except CampaignStateError as error:
             lines = [f"  {command(*words, store=store)}" for words in error.commands]
             raise CampaignStateError("\n".join([str(error), *lines])) from None
@@ -190,7 +194,8 @@ def create(
         declared = prepare(spec, defaults=defaults_of(store))
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, who=who)
-        now, then = campaign.situation(), next_command(campaign, store)
+        now = campaign.situation()
+        then = next_command(campaign, store, now)
         # The label hides the password of a database.
         label = base.label
         base.close()
@@ -273,10 +278,10 @@ def assign(
             force=force,
             report=report,
         )
-        then = next_command(campaign, store)
         from seqbatch.campaign.views.status import worth
 
         now = campaign.situation()
+        then = next_command(campaign, store, now)
         blind = result.wave == 1 and now.made_policy().starts_blind
         said = worth(now, result.limits)
     say_read_as(result.read_as)
@@ -361,7 +366,7 @@ def record(
             report=report,
         )
         now = campaign.situation()
-        then = next_command(campaign, store)
+        then = next_command(campaign, store, now)
     say_read_as(result.read_as)
     if as_json:
         dump({**result.plain(), "next": then})
@@ -436,8 +441,8 @@ def close(
     with opened(name, store, who, as_json) as campaign:
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
         # Where an earlier wave is shown again, its proposal may have lapsed.
-        valid = campaign.situation().proposal is not None
-        then = next_command(campaign, store)
+        now = campaign.situation()
+        valid, then = now.proposal is not None, next_command(campaign, store, now)
     if as_json:
         dump({**asdict(result), "next": then})
         return

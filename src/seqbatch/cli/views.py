@@ -38,10 +38,11 @@ def status(
     with opened(name, store, None, as_json) as campaign:
         from seqbatch.campaign.views.status import or_close
 
-        now = campaign.status(at_event=at_event)
-        # What comes next is a matter of the present.
-        then = next_command(campaign, store) if at_event is None else None
-        closing = or_close(campaign.situation()) if at_event is None else ""
+        now, then, closing = campaign.status(at_event=at_event), None, ""
+        # The next step depends on the present, not on an earlier event.
+        if at_event is None:
+            present = campaign.situation()
+            then, closing = next_command(campaign, store, present), or_close(present)
     if as_json:
         dump({**asdict(now), "next": then})
         return

@@ -166,7 +166,7 @@ def describe(plan: "Plan") -> str:
 def rounded(value: float) -> str:
     """Return a number as a person would write it: whole where that is enough, else three digits.
 
-    >>> number(12345.6), number(0.01234)
+    >>> rounded(12345.6), rounded(0.01234)
     ('12,346', '0.0123')
     """
     return display.number(value, 3)

@@ -148,6 +148,20 @@ def test_rare_losses_of_the_cheaper_action_count():
     assert (found.action, found.events) == ("none", 11)
 
 
+def test_events_are_the_same_in_the_sign_of_which_less_is_better():
+    actions = [Action(name="none"), Action(name="mail", cost=0.01)]
+    for events in ({"none": [1.0] * 5, "mail": [1.0] * 15}, {"none": [-1.0] * 7, "mail": [-1.0]}):
+        sums = evidence(**events, cost=0.01)
+        mirrored = {name: [-one for one in some] for name, some in events.items()}
+        other = evidence(**mirrored, cost=-0.01)
+        found = few_events(sums, actions, (0, 1), 1)
+        assert found is not None
+        assert few_events(other, actions, (0, 1), 1, less=True) == found
+        assert few_events_of_one(other, actions, (0, 1), 1, less=True) == few_events_of_one(
+            sums, actions, (0, 1), 1
+        )
+
+
 def test_events_that_are_not_rare_are_enough():
     sums = evidence(none=[1.0] * 5, mail=[1.0] * 5, cost=0.25)
     assert asked(sums, 0.25) is None

@@ -32,7 +32,7 @@ from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.known_ids import SAMPLE, NewIds
 from seqbatch.core.arrays import AnyArray, Integers, Places
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
-from seqbatch.policies import Policy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Decide for the units of one piece of a file, keep that, and make their answers; by any thread.
@@ -101,7 +101,7 @@ class PieceDecider:
 
     change: Change
     now: Situation
-    policy: Policy
+    policy: BasePolicy
     together: Balanced | None
 
     def answered(self, piece: Claimed) -> Answered:

@@ -6,14 +6,11 @@ from dataclasses import asdict, dataclass
 from math import floor, isfinite, log10
 from typing import Any
 
-from seqbatch.campaign.decide.counts import SMALL, MetricRow, MetricSums
+from seqbatch.campaign.decide.counts import SMALL, Counts, MetricRow
 from seqbatch.campaign.decide.stopping import LookTaken
-from seqbatch.campaign.decide.verdicts import metric_cells
-from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.decisions import Decided
-from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.record.walk import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import Table, percent, shown
 from seqbatch.inference import Interval
@@ -603,14 +600,7 @@ def metric_rows(reader: Reader, now: Situation) -> tuple[MetricRow, ...]:
     """Return every metric's mean by action, and whether it keeps within its guardrail."""
     if not now.spec.metrics:
         return ()
-    chunks = reader.outcome_chunks(until_event=now.sequence)
-    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
-    sums = MetricSums(now.spec.metrics, len(now.actions))
-    for chunk in reader.unit_chunks(given=False):
-        if chunk.event <= now.sequence:
-            here = known.within(chunk.first, chunk.first + chunk.count)
-            recorded = ~here.absent
-            actions = Decided.of(unpack(chunk.decided)).actions
-            sums.add(actions[(here.numbers - chunk.first)[recorded]],
-                     metric_cells(now.spec, here.parts[recorded]))  # fmt: skip
-    return sums.rows([action.name for action in now.actions])
+    counts = Counts.zero(now)
+    for piece in walk(reader, known_outcomes(reader, now), until=now.sequence):
+        counts += Counts.of(now, piece, tested=False)
+    return counts.metrics.rows([action.name for action in now.actions])

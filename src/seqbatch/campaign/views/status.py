@@ -6,16 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import MetricRow, MetricSums
+from seqbatch.campaign.decide.counts import Counts, MetricRow
 from seqbatch.campaign.decide.learning import notes
 from seqbatch.campaign.decide.limits import spent
-from seqbatch.campaign.decide.verdicts import metric_cells
-from seqbatch.campaign.record.codec import fingerprint, unpack, unpack_state
-from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
-from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
+from seqbatch.campaign.record.walk import known_outcomes, walk
 from seqbatch.display import Table, cell, shown
 from seqbatch.planning.replanning import Proposal
 
@@ -114,10 +112,6 @@ def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
 # How much of capacities and budget is used, and what one more would be worth, in words.
 
 
-#: Policies whose scores are estimates of the reward, not optimistic bounds on it.
-OPTIMISTIC = ("SBUCB", "SupSBUCB", "LinUCB")
-
-
 @dataclass(frozen=True)
 class LimitRow:
     """One limit: of an action, or of the budget.
@@ -188,7 +182,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
     if limits["prices_in"] == "log":
         return _drawn(limits)
     unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
-    how = ", by the policy's optimistic scores" if now.policy["kind"] in OPTIMISTIC else ""
+    how = ", by the policy's optimistic scores" if now.made_policy().optimistic else ""
     said = []
     for name, price in limits["prices"].items():
         if price > 0:
@@ -374,30 +368,21 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 def _status(reader: Reader, now: Situation) -> Status:
     parts, reward = len(now.spec.parts), now.spec.reward
-    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence), parts=parts).known()
-    sums: dict[int, _Sums] = {}
-    metrics = MetricSums(now.spec.metrics, len(now.actions))
-    made = []
-    for chunk in reader.unit_chunks(given=True):
-        if chunk.event > now.sequence:
-            continue
-        decided = Decided.of(unpack(chunk.decided))
-        here = known.within(chunk.first, chunk.first + chunk.count)
-        wave = sums.setdefault(chunk.wave, _Sums(len(now.actions)))
-        rows, recorded = here.numbers - chunk.first, ~here.absent
-        values = now.rewards(here.values, decided.actions[rows])
-        wave.add(decided, rows, values, here.absent)
-        cells = metric_cells(now.spec, here.parts[recorded])
-        metrics.add(decided.actions[rows[recorded]], cells)
-        made.append(digest(*map(fingerprint, (chunk.given, chunk.decided))))
+    known = known_outcomes(reader, now)
+    counts, every, made = dict[int, Counts](), Counts.zero(now), []
+    for piece in walk(reader, known, until=now.sequence, given=True):
+        part = Counts.of(now, piece, tested=False)
+        counts[piece.wave] = counts.get(piece.wave, Counts.zero(now)) + part
+        every += part
+        made.append(digest(*map(fingerprint, (piece.chunk.given, piece.chunk.decided))))
     record = reader.last_state(before_event=now.sequence + 1)
     assert record is not None
     actions = tuple(
         row
-        for number in sorted(sums)
-        for row in compared(sums[number].rows(now, number), now.spec.control)
+        for number in sorted(counts)
+        for row in compared(_action_rows(now, number, counts[number]), now.spec.control)
     )
-    waves = tuple(_wave(now, number, sums.get(number)) for number in _numbers(now))
+    waves = tuple(_wave(now, number, counts.get(number)) for number in _numbers(now))
     if now.spec.rows == "elsewhere":
         events = reader.events()
         waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
@@ -431,7 +416,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         reward=reward.label,
         unit=reward.unit,
         absent_value=now.absent,
-        metrics=metrics.rows([action.name for action in now.actions]),
+        metrics=every.metrics.rows([action.name for action in now.actions]),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
         proposal=None if now.proposal is None else Proposal.of(now.proposal),
@@ -450,78 +435,38 @@ def _against(row: ActionRow, weighted: float) -> ActionRow:
     return row if row.weighted is None else replace(row, difference=row.weighted - weighted)
 
 
-class _Sums:
-    """Sums over a wave's units, by action."""
-
-    def __init__(self, actions: int) -> None:
-        self._units = np.zeros(actions, dtype=np.int64)
-        self._randomised = np.zeros(actions, dtype=np.int64)
-        self._outcomes = np.zeros(actions, dtype=np.int64)
-        self._absent = np.zeros(actions, dtype=np.int64)
-        self._total = np.zeros(actions)
-        self._weights = np.zeros(actions)
-        self._weighted = np.zeros(actions)
-        self._least = np.ones(actions)
-
-    @property
-    def units(self) -> int:
-        return int(self._units.sum())
-
-    @property
-    def outcomes(self) -> int:
-        return int((self._outcomes - self._absent).sum())
-
-    @property
-    def absent(self) -> int:
-        return int(self._absent.sum())
-
-    def add(self, decided: Decided, rows: Any, values: Any, absent: Any) -> None:
-        size = len(self._units)
-        self._units += np.bincount(decided.actions, minlength=size)
-        self._randomised += np.bincount(decided.actions[decided.randomised], minlength=size)
-        # Actions that were added later had no chance here.
-        least = decided.probabilities.min(axis=0, initial=1.0)
-        self._least = np.minimum(self._least, np.pad(least, (0, size - len(least))))
-        actions = decided.actions[rows]
-        weights = 1 / decided.probabilities[rows, actions]
-        self._outcomes += np.bincount(actions, minlength=size)
-        self._absent += np.bincount(actions[absent], minlength=size)
-        self._total += np.bincount(actions, weights=values, minlength=size)
-        self._weights += np.bincount(actions, weights=weights, minlength=size)
-        self._weighted += np.bincount(actions, weights=weights * values, minlength=size)
-
-    def rows(self, now: Situation, wave: int) -> list[ActionRow]:
-        """Return the wave's actions; the weighted means are self-normalised (Hajek)."""
-        seen = self._outcomes > 0
-        known = seen & (self._least > 0)
-        safe = np.where(seen, self._weights, 1.0)
-        weighted = self._weighted / safe
-        return [
-            ActionRow(
-                wave=wave,
-                action=action.name,
-                units=int(self._units[place]),
-                randomised=int(self._randomised[place]),
-                outcomes=int(self._outcomes[place] - self._absent[place]),
-                mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
-                weighted=float(weighted[place]) if known[place] else None,
-                least=None if now.masked else float(self._least[place]),
-                absent=int(self._absent[place]),
-            )
-            for place, action in enumerate(now.actions)
-        ]
+def _action_rows(now: Situation, wave: int, counts: Counts) -> list[ActionRow]:
+    """Return a wave's actions; the weighted means are self-normalised (Hajek)."""
+    seen = counts.known > 0
+    shown = seen & (counts.least > 0)
+    weighted = counts.weighted / np.where(seen, counts.weights, 1.0)
+    return [
+        ActionRow(
+            wave=wave,
+            action=action.name,
+            units=int(counts.assigned[place]),
+            randomised=int(counts.randomised[place]),
+            outcomes=int(counts.observed[place]),
+            mean=float(counts.rewards[place] / counts.known[place]) if seen[place] else None,
+            weighted=float(weighted[place]) if shown[place] else None,
+            least=None if now.masked else float(counts.least[place]),
+            absent=int(counts.absent[place]),
+        )
+        for place, action in enumerate(now.actions)
+    ]
 
 
 def _numbers(now: Situation) -> range:
     return range(1, max(len(now.sizes), now.wave - 1) + 1)
 
 
-def _wave(now: Situation, number: int, sums: _Sums | None) -> WaveStatus:
+def _wave(now: Situation, number: int, counts: Counts | None) -> WaveStatus:
+    counts = Counts.zero(now) if counts is None else counts
     return WaveStatus(
         wave=number,
         size=None if now.spec.grid.calendar else now.sizes[number - 1],
-        assigned=0 if sums is None else sums.units,
-        observed=0 if sums is None else sums.outcomes,
+        assigned=int(counts.assigned.sum()),
+        observed=int(counts.observed.sum()),
         closed=number < now.wave,
-        absent=0 if sums is None else sums.absent,
+        absent=int(counts.absent.sum()),
     )

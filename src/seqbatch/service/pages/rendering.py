@@ -136,22 +136,19 @@ class Next:
     words
         What is to be done.
     button, page
-        What its button says, and the page of the campaign that it leads to; "" for the first.
-    role
-        Who may do it.
+        What its button says, and the page of the campaign that it leads to.
     """
 
     words: str
     button: str
     page: str
-    role: str = "operator"
 
 
 def next_of(now: Situation) -> Next:
     """Return what comes next in a situation."""
     if now.stop and now.condition == "open":
         said = f"The rule that was fixed beforehand says: {now.stop}."
-        return Next(said, "Read the findings", "findings", "viewer")
+        return Next(said, "Read the findings", "findings")
     step = step_from(now)
     if step == "assign":
         return Next(_assign(now), "Upload units", "units")
@@ -160,10 +157,10 @@ def next_of(now: Situation) -> Next:
     if step == "close":
         return Next(_close(now), f"Close wave {now.wave}", "close")
     if step == "report":
-        return Next(f"The campaign is {now.condition}.", "Read the report", "report", "viewer")
+        return Next(f"The campaign is {now.condition}.", "Read the report", "report")
     return Next(
         "Its rows are kept elsewhere: the statement of seqbatch campaign sql is run there.",
-        "See what is on record", "history", "viewer",
+        "See what is on record", "history",
     )  # fmt: skip
 
 
