@@ -208,7 +208,7 @@ def body_of(rows: Rows, name: str, options: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError(
             name, "a list of dicts, a path or a table with Arrow's interface", type(rows).__name__
         )
-    return {"file": lambda: _parquet(rows), "params": said, "headers": {"content-type": PARQUET}}
+    return {"file": lambda: _parquet(rows), "params": query, "headers": {"content-type": PARQUET}}
 
 
 def _spelled(value: Any) -> Any:
