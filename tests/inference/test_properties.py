@@ -434,7 +434,7 @@ def test_coefficients_cover_the_truth_or_say_that_waves_are_too_small():
     assert "income" in str(made)
     few = [taken(rows, np.arange(6)) for rows in waves]
     assert lift_coefficients(few, 1, SHARES).waves_used == 0
-    assert "not known" in str(lift_coefficients(few, 1, SHARES))
+    assert "unknown" in str(lift_coefficients(few, 1, SHARES))
 
 
 def test_simultaneous_intervals_are_wider_but_not_by_bonferroni():

@@ -83,7 +83,7 @@ class Campaign:
     >>> campaign.status()
     <Status of spring: wave 2 of 2, room for 4 more units; 4 units, 4 outcomes; 4 events>
     >>> campaign.status().waves[0]
-    Wave(wave=1, size=4, assigned=4, observed=4, closed=True, absent=0)
+    WaveStatus(wave=1, size=4, assigned=4, observed=4, closed=True, absent=0)
     >>> folder.cleanup()
     """
 
