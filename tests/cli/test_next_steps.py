@@ -1,3 +1,4 @@
+from seqbatch.cli.messages import command
 """Every command ends with the next one, and pasting them one after the other runs a campaign."""
 
 import json
@@ -9,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
-from seqbatch.cli.campaign import command
 from seqbatch.storage.rows import View
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC

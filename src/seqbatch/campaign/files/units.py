@@ -42,6 +42,7 @@ from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.size_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
+from seqbatch.errors import Doubt
 
 NOTHING = "nothing was assigned"
 #: What to do about numbers that can be read in two ways.
@@ -62,7 +63,7 @@ class CheckedUnits:
     _pieces: int
     _source: Source
     _encoder: Encoder
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
@@ -143,16 +144,19 @@ def read_units(
         doubts = [doubt for doubt in doubts if doubt[0] < start]
         problems.found.extend(doubts if problems.found else [])
         _refuse(source, problems, empty=start == 0)
-        warnings = similar_ids(units, alike, len(encoder.unit_columns))
-        warnings += near_misses(units.tables(), encoder.eligibility)
-        warnings += misspelled_levels(units.tables(), encoder.parts)
-        warnings += misspelled_strata(units.tables(), strata)
-        warnings += tuple(f"{units.place(row)} {said}" for row, _, said in doubts[:NAMED_TOTALS])
-        warnings += _doubted_totals(last, units, start, summed)
+        found = similar_ids(units, alike, len(encoder.unit_columns))
+        found += near_misses(units.tables(), encoder.eligibility)
+        found += misspelled_levels(units.tables(), encoder.parts)
+        found += misspelled_strata(units.tables(), strata)
+        found += tuple(
+            Doubt("totals", (f"{units.place(row)} {said}",), column=column, rows=1)
+            for row, column, said in doubts[:NAMED_TOTALS]
+        )
+        found += _doubted_totals(last, units, start, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
         alike.clear()
-        yield replace(units, warnings=warnings)
+        yield replace(units, doubts=found)
 
 
 @dataclass(frozen=True)
@@ -291,13 +295,14 @@ def _refuse_totals(
 
 def _doubted_totals(
     last: Any, units: CheckedUnits, rows: int, sums: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return a warning of a last row that may hold totals."""
+) -> tuple[Doubt, ...]:
+    """Return a doubt about a last row that may hold totals."""
     if not sums:
         return ()
     [unit] = last.column(units._encoder.unit).to_pylist()
     said = doubt(str(unit), units.place(rows), sums)
-    return (said,) if said else ()
+    column = units._encoder.unit
+    return (Doubt("totals", (said,), column=column, rows=1, examples=(str(unit),)),) if said else ()
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:

@@ -17,7 +17,7 @@ from seqbatch.campaign.spec.parts import SpecPart
 from seqbatch.campaign.spec.size_limits import DEEPEST, LONGEST_SPEC
 from seqbatch.campaign.spec.spec import RENAMED, Spec
 from seqbatch.display import visible
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Remedy, SeqbatchError
 
 # ----------------------------------------------------------------------
 # What to do about a text that is not TOML, beside what its parser says.
@@ -259,7 +259,7 @@ def read_text(path: str | Path) -> str:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; it is not there. seqbatch campaign init writes one."
+            f"{path} must be a TOML file; it is not there.", Remedy("init")
         ) from None
     except UnicodeDecodeError as error:
         if is_table(str(path)):

@@ -23,13 +23,15 @@ from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import WaveSums, read_rows, wave_sums
 from seqbatch.core.kernels.compiling import load_early
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
 # Close a wave: look at what came back, re-estimate, open the next.
 
 
+#: Closes a wave that is not complete.
+BY_FORCE = Remedy("close", force=True, reason=...)
 #: Absent units that are kept together.
 PIECE = 65_536
 #: What is said of late outcomes that nothing is learned from.
@@ -165,34 +167,39 @@ class Closing:
         now = self.now
         if wave is not None and wave != now.wave:
             opened = "none is" if now.finished else f"the open one is {now.wave}"
-            raise CampaignStateError(f"wave {wave} of campaign {now.name} is not open; {opened}.")
+            raise CampaignStateError(
+                f"wave {wave} of campaign {now.name} is not open; {opened}.", code="not-open"
+            )
         if not now.finished and not now.units[now.wave - 1] and not now.aborted:
             past = ""
             if now.closes:
                 past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has no units yet; there is nothing to "
-                f"close.{past}"
+                f"close.{past}",
+                code="no-units",
             )
 
     def _refuse_early(self, recorded: Ledger, gone: Absentees) -> None:
-        now, advice = self.now, "Or close it as it is: force=True, with a reason=..."
+        now = self.now
         units = now.units[now.wave - 1]
         first = now.assigned - units
         outcomes = len(recorded.within(first, now.assigned)) + int((gone.numbers >= first).sum())
         if now.left:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
-                f"Assign them. {advice}",
-                commands=[self._by_force],
+                "Assign them. Or close it as it is",
+                BY_FORCE,
+                code="wave-has-room",
             )
         self._refuse_buyers(units, recorded)
         if outcomes < now.spec.outcomes_needed(units):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
                 f"{units:,} units ({outcomes / units:.1%}); at least "
-                f"{now.spec.required_outcomes:.1%} are needed. Record more. {advice}",
-                commands=[self._by_force],
+                f"{now.spec.required_outcomes:.1%} are needed. Record more. Or close it as it is",
+                BY_FORCE,
+                code="too-few-outcomes",
             )
 
     def _refuse_buyers(self, units: int, recorded: Ledger) -> None:
@@ -204,7 +211,8 @@ class Closing:
                 f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
                 f"{units:,} units would count as {now.absent:g}. Record its outcomes. Or close it "
                 "by force, with a reason.",
-                commands=[self._by_force],
+                code="no-outcomes",
+                remedies=[BY_FORCE],
             )
         if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
             raise CampaignStateError(
@@ -214,15 +222,9 @@ class Closing:
                 "the files hold buyers only? If a unit without a row has the outcome 0, declare "
                 "it: amend the campaign with absent = 0, then close. If the others are not known "
                 "yet, record them first, or close by force, with a reason.",
-                commands=[
-                    ("amend", now.name, "--absent", "0", "--reason", "no row means no purchase"),
-                    self._by_force,
-                ],
+                code="buyers-only",
+                remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
             )
-
-    @property
-    def _by_force(self) -> tuple[str, ...]:
-        return ("close", self.now.name, "--force", "--reason", "YOUR REASON")
 
     def _counted(self, counted: WaveCounts, news: News, gone: Absentees) -> dict[str, Any]:
         """Return what the event tells of the wave: counts by action, tests and metrics."""
@@ -402,9 +404,9 @@ def record_sums(
                 "statement",
                 f"the one of wave {now.wave} of campaign {now.name} that was run",
                 f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement anew "
-                f"(seqbatch campaign sql {now.name} --what sums ...), run it, and hand over its "
-                "result.",
+                "Look for the right file, store and campaign; or write this wave's statement "
+                "anew, run it, and hand over its result.",
+                remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
             )
         mark = marked(text)
         rows = read_rows(opened, now, mark)
@@ -426,7 +428,8 @@ def _require_elsewhere(now: Situation) -> None:
     if now.spec.rows != "elsewhere":
         raise CampaignStateError(
             f"campaign {now.name} keeps its rows here: record its outcomes, and close its wave. "
-            'Sums are for campaigns that declare rows = "elsewhere".'
+            'Sums are for campaigns that declare rows = "elsewhere".',
+            code="rows-here",
         )
     now.require_open()
 
@@ -434,20 +437,22 @@ def _require_elsewhere(now: Situation) -> None:
 def _refuse_early(now: Situation, found: WaveSums) -> None:
     """Refuse a wave that is not complete."""
     units, outcomes = int(found.assigned.sum()), int(found.seen.counts.sum())
-    by_force = ("record-sums", now.name, "SUMS", "--force", "--reason", "YOUR REASON")
+    by_force = Remedy("record-sums", sums=..., force=True, reason=...)
     size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
     if size is not None and units != size:
         raise CampaignStateError(
             f"wave {now.wave} of campaign {now.name} has {size:,} units by its plan; the sums are "
-            f"of {units:,}. Or close it as it is: force=True, with a reason=...",
-            commands=[by_force],
+            f"of {units:,}. Or close it as it is",
+            by_force,
+            code="not-as-planned",
         )
     if outcomes < now.spec.outcomes_needed(units):
         raise CampaignStateError(
             f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its {units:,} "
             f"units ({outcomes / units:.1%}); at least {now.spec.required_outcomes:.1%} are "
-            "needed. Or close it as it is: force=True, with a reason=...",
-            commands=[by_force],
+            "needed. Or close it as it is",
+            by_force,
+            code="too-few-outcomes",
         )
 
 

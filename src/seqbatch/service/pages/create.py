@@ -27,7 +27,7 @@ from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
-from seqbatch.service.pages.rendering import page
+from seqbatch.service.pages.rendering import on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
@@ -413,7 +413,7 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
         text, review = await bounded(request, made)
     except SeqbatchError as error:
         found = await bounded(request, lambda: _looked(file))
-        told = problem_of(error, store.label).detail
+        told = problem_of(error, store.label).said(on_pages)
         wrong = problems_of(error) or {"": told}
         return _form_page(request, file, found, filled, wrong)
     return _review_page(request, file, form, text, review)
@@ -428,7 +428,7 @@ async def review(request: Request, fingerprint: str, visitor: Visiting) -> Respo
         found = await bounded(request, lambda: _reviewed(request, visitor.token, file, text))
     except SeqbatchError as error:
         return _review_page(
-            request, file, form, text, None, said=problem_of(error, store.label).detail
+            request, file, form, text, None, said=problem_of(error, store.label).said(on_pages)
         )
     return _review_page(request, file, form, text, found)
 
@@ -442,7 +442,8 @@ async def create(request: Request, fingerprint: str, visitor: Visiting) -> Respo
         spec = parse_spec(text, name="spec")
         await bounded(request, lambda: created(store, visitor.token, call, spec))
     except (SeqbatchError, ProblemError) as error:
-        file, said = _file(request, visitor, fingerprint), problem_of(error, store.label).detail
+        file = _file(request, visitor, fingerprint)
+        said = problem_of(error, store.label).said(on_pages)
         return _review_page(request, file, form, text, None, said=said)
     return RedirectResponse(f"/new/{fingerprint}/created/{spec.name}", status_code=303)
 

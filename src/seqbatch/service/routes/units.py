@@ -176,4 +176,4 @@ def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[
 
 def recorded(result: Recorded) -> dict[str, Any]:
     """Return what a call of record is answered with."""
-    return {**result.plain(), "advice": [in_calls(each) for each in result.advice]}
+    return {**result.plain(), "advice": result.advised(in_calls)}
