@@ -331,7 +331,7 @@ class InvalidSpecError(CampaignError, ValueError):
     parts
         The message: text, and remedies.
     places
-        The settings that break rules, as far as they are known, each with what is said of it.
+        The settings that break rules, as far as they are known, each with a sentence about it.
     """
 
     usual = "invalid-spec"
@@ -347,6 +347,11 @@ class InvalidSpecError(CampaignError, ValueError):
         field = field or (".".join(places[0][0]) if places else "")
         super().__init__(*parts, code=code, field=field, remedies=remedies)
         self.places = tuple(places)
+
+    @classmethod
+    def at(cls, place: Place, said: str) -> "InvalidSpecError":
+        """Return the error that says something of one setting."""
+        return cls(said, places=[(place, said)])
 
 
 class InvalidFileError(CampaignError, ValueError):

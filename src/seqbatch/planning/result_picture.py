@@ -10,11 +10,13 @@ from seqbatch.display import counted
 from seqbatch.pictures import GREY, INK, fitted, policy_colour
 from seqbatch.planning.result_text import (
     assumptions,
+    batch_lines,
     chosen,
-    describe,
     rounded,
+    sentences,
     settings,
     tables,
+    title,
     with_error,
 )
 
@@ -198,9 +200,9 @@ def _timeline(plan: "Plan") -> Any:
 
 def page(plan: "Plan") -> str:
     """Return the page; it needs no network and no script."""
-    title, *words = describe(plan).removesuffix(assumptions(plan)).splitlines()
+    words = [*batch_lines(plan), *sentences(plan)]
     return display.page(
-        title.removesuffix("."),
+        title(plan),
         [
             display.paragraph("\n".join(words)),
             display.picture(lambda: panels(plan), "Regret against the number of batches"),

@@ -157,10 +157,16 @@ def _numbers(values: list[float]) -> str:
 
 def describe(plan: "Plan") -> str:
     """Return the plan in plain words, for a person."""
-    parts = [_heading(plan), _batches(plan), plan.reason, _cost(plan)]
+    assumed = [assumptions(plan)] if plan.contexts == "stochastic" else []
+    return "\n".join([heading(plan), *batch_lines(plan), *sentences(plan), *assumed])
+
+
+def sentences(plan: "Plan") -> list[str]:
+    """Return why the plan is as it is, what it costs and what it will detect, a line each."""
+    parts = [plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), _detection(plan), assumptions(plan)]
-    return "\n".join(part for part in parts if part)
+        parts += [_policies(plan), _detection(plan)]
+    return [line for part in parts for line in part.splitlines()]
 
 
 def rounded(value: float) -> str:
@@ -191,7 +197,7 @@ def short(plan: "Plan") -> str:
     if plan.contexts == "adversarial":
         promised = not math.isnan(row.rate)
         cost = f"regret of at most {rounded(row.rate)} promised" if promised else "nothing promised"
-    return f"{_heading(plan)[:-1]}; batches of {', '.join(sizes)} units; {cost}"
+    return f"{title(plan)}; batches of {', '.join(sizes)} units; {cost}"
 
 
 def tables(plan: "Plan") -> list[Table]:
@@ -289,21 +295,37 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
     ]
 
 
-def _heading(plan: "Plan") -> str:
+def heading(plan: "Plan") -> str:
+    """Return the plan in a sentence."""
+    return f"{title(plan)}."
+
+
+def title(plan: "Plan") -> str:
+    """Return what was asked, and the plan in a few words."""
     after = f" after the {plan.seen:,} seen so far" if plan.seen else ""
-    return (
-        f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: "
-        f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}."
-    )
+    return f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: {answer(plan)}"
 
 
-def _batches(plan: "Plan") -> str:
+def answer(plan: "Plan") -> str:
+    """Return the number of batches and the policy."""
+    return f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"
+
+
+def batch_lines(plan: "Plan") -> list[str]:
+    """Return each batch: its units, their share, and how they are assigned."""
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
-    lines = []
-    conduct = plan.model.conduct
-    seen = [plan.seen + outcomes for outcomes in conduct.known(sizes)]
-    for place, (size, known) in enumerate(zip(sizes, seen, strict=True), start=1):
+    return [
+        f"  batch {place}: {size:>{width},} units ({size / plan.units:.1%}), {how}"
+        for place, (size, how) in enumerate(zip(sizes, batch_ways(plan), strict=True), start=1)
+    ]
+
+
+def batch_ways(plan: "Plan") -> list[str]:
+    """Return how the units of each batch are assigned."""
+    conduct, ways = plan.model.conduct, []
+    for outcomes in conduct.known(plan.grid.sizes):
+        known = plan.seen + outcomes
         about = "about " if conduct.missing else ""
         if not known or conduct.chance == 1:
             how = "uniformly at random"
@@ -311,9 +333,8 @@ def _batches(plan: "Plan") -> str:
             how = f"using {about}{counted(round(known), 'outcome')}"
         if known and 0 < conduct.chance < 1:
             how += f", {percent_cut(conduct.chance)} of it at random"
-        share = f"({size / plan.units:.1%})"
-        lines.append(f"  batch {place}: {size:>{width},} units {share}, {how}")
-    return "\n".join(lines)
+        ways.append(how)
+    return ways
 
 
 def _cost(plan: "Plan") -> str:

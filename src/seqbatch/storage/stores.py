@@ -194,6 +194,7 @@ class SQLStore:
                 raise CampaignStateError(
                     f"campaign {name} exists already in {self.label}. Choose another name.",
                     code="name-taken",
+                    field="name",
                 )
             table = schema.campaigns
             number = _next_number(connection)

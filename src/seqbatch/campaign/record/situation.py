@@ -20,6 +20,9 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy, St
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
 
+#: The verdicts of a look that say to stop.
+STOPS = SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -407,9 +410,9 @@ def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
 
 
 def _stop(look: dict[str, Any] | None) -> str:
-    """Return what a look says, where that is to stop."""
+    """Return the verdict of a look, where that is to stop."""
     verdict = "" if look is None else str(look["verdict"])
-    return verdict if verdict.startswith("stop") else ""
+    return verdict if verdict in STOPS else ""
 
 
 def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from seqbatch.campaign.spec.formats import DateFormat, NumberExample
-from seqbatch.campaign.spec.parts import Name, Number, Share, SpecPart, Whole, distinct
+from seqbatch.campaign.spec.parts import (
+    Name,
+    Number,
+    SettingError,
+    Share,
+    SpecPart,
+    Whole,
+    distinct,
+)
 from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
 #: Quantiles of the first wave between which a number is kept, unless something else is declared.
@@ -78,9 +86,15 @@ class NumberRules(SpecPart):
     def _ordered(self) -> "NumberRules":
         for name, pair in (("clip", self.clip), ("range", self.range)):
             if pair and not pair[0] < pair[1]:
-                raise ValueError(f"{name} must be [low, high] with low below high, not {pair}")
+                raise SettingError(
+                    f"{name} must be [low, high] with low below high, not {pair}", name
+                )
         if self.clip and self.range:
-            raise ValueError("clip and range are two ways to bound a number; declare one of them")
+            raise SettingError(
+                "clip and range are two ways to bound a number; declare one of them",
+                "clip",
+                "range",
+            )
         return self
 
     @property
@@ -274,11 +288,15 @@ class Features(SpecPart):
     @model_validator(mode="after")
     def _consistent(self) -> "Features":
         known = self.columns
-        distinct(known, "columns of features.numeric, date, boolean and categorical")
+        kinds = ("numeric", "date", "boolean", "categorical")
+        distinct(known, "columns of features.numeric, date, boolean and categorical", *kinds)
         for pair in self.interactions:
             for name in pair:
                 if name not in known:
-                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
+                    raise SettingError(
+                        f"interactions name a feature that is not declared: {name!r}",
+                        "interactions",
+                    )
         if not (self.intercept or known):
             raise ValueError("at least an intercept or one feature is needed")
         return self

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
-from seqbatch.campaign.decide.stopping import FUTILITY, inflation_text, look_text
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.decide.stopping import inflation_text, look_text
+from seqbatch.campaign.record.situation import FUTILITY, Situation
 from seqbatch.campaign.views.status_text import violations, wave_list
 from seqbatch.display import Table, cell, counted, number, percent
 from seqbatch.inference import Interval

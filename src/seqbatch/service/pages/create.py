@@ -22,7 +22,13 @@ from seqbatch.campaign.views.document import Heading, Items, Section
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.status_text import constraints_said, plainly
 from seqbatch.display import Table, counted
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError, SeqbatchError
+from seqbatch.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+    Place,
+    SeqbatchError,
+)
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
@@ -199,7 +205,7 @@ class SpecForm:
             actions=[name for name, _ in named],
             control=control,
             costs={
-                name: _number(f"actions: the cost of {name!r}", cost)
+                name: _number(f"actions: the cost of {name!r}", cost, field="actions")
                 for name, cost in named
                 if cost
             },
@@ -222,8 +228,8 @@ class SpecForm:
             return (0, 1)
         if not self.low and not self.high:
             return None
-        low = _number("reward: the least outcome (from)", self.low)
-        return low, _number("reward: the largest outcome (to)", self.high)
+        low = _number("reward: the least outcome (from)", self.low, field="reward")
+        return low, _number("reward: the largest outcome (to)", self.high, field="reward")
 
 
 def typed(form: Form) -> SpecForm:
@@ -293,24 +299,16 @@ def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
 
 def problems_of(error: SeqbatchError) -> dict[str, str]:
     """Return what is wrong, by the field that it is about; "" where it is about none."""
-    if isinstance(error, InvalidArgumentError):
-        return {_field(error.name): str(error)}
     if isinstance(error, InvalidSpecError) and error.places:
         return dict(_at_field(place, said) for place, said in error.places)
-    lines = str(error).split("\n")
-    told = next((line for line in lines if _field(line)), lines[0])
-    return {_field(told): "\n".join(lines)}
+    # What a file is refused for names its columns, not fields of the form.
+    field = "" if isinstance(error, InvalidFileError) else FIELDS.get(error.field, "")
+    return {field: error.refusal.text(on_pages)}
 
 
-def _at_field(place: str, said: str) -> tuple[str, str]:
-    field, told = _field(place or said), f"{place} {said}".strip()
-    return field, in_percent(told) if field in SHARES else told
-
-
-def _field(text: str) -> str:
-    """Return the field that a text begins with; "the unit column" is one, too."""
-    words = re.findall(r"[A-Za-z_]+", text.removeprefix("the ").strip())
-    return FIELDS.get(words[0], "") if words else ""
+def _at_field(place: Place, said: str) -> tuple[str, str]:
+    field = FIELDS.get(place[0], "") if place else ""
+    return field, in_percent(said) if field in SHARES else said
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -332,11 +330,12 @@ def _read(text: str) -> Any:
         return None
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, *, field: str = "") -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidArgumentError(name, "a plain number such as 0.5", repr(text[:40])) from None
+        rule = "a plain number such as 0.5"
+        raise InvalidArgumentError(name, rule, repr(text[:40]), field=field) from None
 
 
 def _whole(name: str, text: str) -> int:

@@ -18,10 +18,12 @@ from seqbatch.display import Table, counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import Plan
 from seqbatch.planning.result_text import (
+    answer,
     assumptions,
+    batch_ways,
     chosen,
     costs_table,
-    describe,
+    sentences,
     tables,
 )
 from seqbatch.planning.tables import Row
@@ -122,18 +124,15 @@ class PlanAnswer:
 def answer_of(plan: Plan) -> PlanAnswer:
     """Return what is shown of a plan; a quick one has no table of wrong guesses."""
     whole = not plan.request.quick
-    assumed = assumptions(plan)
-    heading, *lines = describe(plan).removesuffix(assumed).strip().split("\n")
-    told = [line for line in lines if not line.startswith(" ")]
     sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
     return PlanAnswer(
-        heading=in_waves(heading.partition(": ")[2].removesuffix(".")),
+        heading=in_waves(answer(plan)),
         short=f"{counted(plan.batches, 'wave')} of {sizes} units",
         whole=whole,
         facts=_facts(plan),
-        words=[in_waves(line) for line in told],
-        assumed=in_waves(assumed),
-        waves=_waves(plan, [line for line in lines if line.startswith(" ")]),
+        words=[in_waves(line) for line in sentences(plan)],
+        assumed=in_waves(assumptions(plan)),
+        waves=_waves(plan),
         picture=_picture(plan),
         tables=[_told(table) for table in (tables(plan) if whole else [costs_table(plan)])],
         sizes=tuple(plan.grid.sizes),
@@ -171,12 +170,12 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     return facts if found is None else [*facts, ("lift found, 80% power", number(found.lift_80, 3))]
 
 
-def _waves(plan: Plan, lines: Sequence[str]) -> list[WaveBar]:
-    """Return the waves; how each is assigned stands behind the first comma of its line's share."""
+def _waves(plan: Plan) -> list[WaveBar]:
+    """Return the waves, and how each is assigned."""
     made, start = [], 0
-    for place, (size, line) in enumerate(zip(plan.grid.sizes, lines, strict=True), start=1):
+    ways = zip(plan.grid.sizes, batch_ways(plan), strict=True)
+    for place, (size, how) in enumerate(ways, start=1):
         share = 100 / plan.units
-        how = line.partition("), ")[2]
         made.append(WaveBar(place, size, start * share, size * share, how))
         start += size
     return made
