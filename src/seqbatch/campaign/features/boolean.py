@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
-from seqbatch.campaign.files.columns import MISSING, missing_rows, read_booleans
+from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows, read_booleans
 from seqbatch.core.arrays import Floats
 
 
@@ -38,7 +38,7 @@ class BooleanFeature(Feature):
         wrong = found.wrong
         if self.missing == "refuse" and found.missing.any():
             advice = f'; {self.name} = "level" (or true, or false) would accept it'
-            wrong = wrong | missing_rows(found.missing, MISSING + advice)
+            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice))
         return pa.array(found.values > 0, mask=found.missing), wrong
 
     def encode(self, kept: Any, out: Floats) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.columns import MISSING, categories, read_booleans, read_numbers
+from seqbatch.campaign.files.columns import MISSING, Reason, categories, read_booleans, read_numbers
 from seqbatch.campaign.spec.eligibility import (
     Among,
     BooleanColumn,
@@ -113,7 +113,7 @@ class Eligibility:
         """Return the rows of units that may get no action, with what to do."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
         advice = "leave it out, or declare the action that such units get (fallback)"
-        return dict.fromkeys(rows, f"{self.refusal}; {advice}")
+        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}"))
 
     @property
     def refusal(self) -> str:

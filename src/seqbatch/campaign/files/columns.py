@@ -32,10 +32,37 @@ from seqbatch.display import counted
 # One column of a file at a time: ids, numbers and categories, with what is wrong with each row.
 
 
+class Reason(str):
+    """Why a cell cannot be used: a text that knows its rule apart from the value and the advice.
+
+    >>> why = Reason("must be a number", "; received 'x'")
+    >>> why, why.rule
+    ("must be a number; received 'x'", 'must be a number')
+    """
+
+    __slots__ = ("code", "more", "rule")
+    rule: str
+    more: str
+    code: str
+
+    def __new__(cls, rule: str, more: str = "", code: str = "") -> "Reason":
+        """Return the text of a rule and of what follows it; the code is for programs."""
+        made = super().__new__(cls, rule + more)
+        made.rule, made.more, made.code = rule, more, code
+        return made
+
+
+def reasoned(reason: str) -> Reason:
+    """Return a reason; a text alone is its own rule."""
+    return reason if isinstance(reason, Reason) else Reason(reason)
+
+
 #: What is wrong with a value that is not there, and with numbers that no sum could take.
 MISSING = "is missing"
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+#: The code of a text that is no number.
+NO_NUMBER = "no-number"
 #: Texts that mean in files of numbers, dates and booleans that there is no value; case is ignored.
 NONE = pa.array(["", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?", None])
 #: Rows of one piece of a file that are told which setting would accept them.
@@ -75,7 +102,9 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
     kind = column.type
     if not _texty(kind):
         nothing = pa.array([""] * len(column), type=pa.string())
-        return nothing, every(column, f"must be text, whole numbers or dates; received {kind}")
+        return nothing, every(
+            column, Reason("must be text, whole numbers or dates", f"; received {kind}")
+        )
     values = column.cast(pa.string())
     if values.null_count:
         values = values.fill_null("")
@@ -136,7 +165,7 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
     elif not holds_numbers(kind):
         nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
-        return Read(values, nobody, every(column, f"must be numbers; received {kind}"))
+        return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
     # Nulls become NaN: both are how programs say that there is no number.
     found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
@@ -164,7 +193,7 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
         rule = "must be text, whole numbers, dates or booleans"
-        return empty, every(column, f"{rule}; received {kind}")
+        return empty, every(column, Reason(rule, f"; received {kind}"))
     encoded = pc.dictionary_encode(column.cast(pa.string()))
     wrong = {}
     if column.null_count:
@@ -224,7 +253,7 @@ def _parsed_numbers(column: Any) -> Read:
     if missing.any():
         values = np.where(missing, 0.0, values)
     unread = parsed.is_null().to_numpy() & ~missing
-    wrong = refused(trimmed, unread, "must be a number", _number_remedy)
+    wrong = refused(trimmed, unread, "must be a number", _number_remedy, NO_NUMBER)
     return Read(values, missing, {**_unfit(values), **wrong})
 
 
@@ -259,7 +288,7 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     values = values / 100 if form.percent else values
     values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
     rule = f"must be a number spelled like {form.example}"
-    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form))
+    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form), NO_NUMBER)
     return Read(values, missing, {**_unfit(values), **wrong})
 
 
@@ -278,14 +307,14 @@ def stands_for_none(text: Any) -> Bools:
 
 
 def refused(
-    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None
+    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None, code: str = ""
 ) -> dict[int, str]:
     """Return what is wrong with rows whose text breaks a rule, the first ones with advice."""
-    wrong = {}
+    wrong: dict[int, str] = {}
     for place, row in enumerate(np.flatnonzero(rows).tolist()):
         said = text[row].as_py()
         more = advice(said) if advice and place < ADVISED else ""
-        wrong[row] = f"{rule}; received {said[:60]!r}{more}"
+        wrong[row] = Reason(rule, f"; received {said[:60]!r}{more}", code)
     return wrong
 
 
@@ -294,7 +323,7 @@ def _unfit(values: Floats) -> dict[int, str]:
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
     return {
-        int(row): f"{TOO_LARGE}; received {values[row]}"
+        int(row): Reason(TOO_LARGE, f"; received {values[row]}")
         for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 
@@ -327,7 +356,7 @@ def read_booleans(column: Any) -> Read:
     if not is_text(column.type):
         found = read_numbers(column)
         rows = (~found.missing & (found.values != 0) & (found.values != 1)).nonzero()[0].tolist()
-        wrong = {row: f"{RULE}; received {found.values[row]:g}" for row in rows}
+        wrong = {row: Reason(RULE, f"; received {found.values[row]:g}") for row in rows}
         return Read(found.values, found.missing, wrong | found.wrong)
     text = pc.utf8_trim_whitespace(column)
     missing = stands_for_none(text)
@@ -373,11 +402,12 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     nothing = pa.nulls(len(column), pa.date32())
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
-    wrong = every(column, f"must be dates, or text; received {kind}")
+    rule, received = "must be dates, or text", f"; received {kind}"
+    wrong = every(column, Reason(rule, received))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Not read as whole numbers are: a float of 32 bits holds no eight digits, as days may have.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
-            wrong[row] += _excel(str(cell))
+            wrong[row] = Reason(rule, received + _excel(str(cell)))
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 

@@ -240,9 +240,9 @@ def refusal(unit: str, others: Iterable[Any], sums: Collection[str] = ()) -> str
     >>> refusal("All (total)", ["29", "Oslo"], ["age"])
     "seems to be a row of totals, since its id is 'All (total)', with sums in age; delete the row"
     """
-    said = " ".join(unit.partition(":")[0].lower().split())
-    alone = said in WORDS and all(_is_number_or_none(cell) for cell in others)
-    if not alone and not (sums and WORDS & set(re.findall(r"[^\W\d_]+", said))):
+    spelled = " ".join(unit.partition(":")[0].lower().split())
+    alone = spelled in WORDS and all(_is_number_or_none(cell) for cell in others)
+    if not alone and not (sums and WORDS & set(re.findall(r"[^\W\d_]+", spelled))):
         return ""
     also = "" if alone else f", with sums in {_listed(sums)}"
     return f"seems to be a row of totals, since its id is {unit!r}{also}; delete the row"

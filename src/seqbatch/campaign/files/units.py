@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.files.columns import Problems, as_column, texts
+from seqbatch.campaign.files.columns import Problems, Reason, as_column, texts
 from seqbatch.campaign.files.doubts import (
     NAMED_TOTALS,
     Summed,
@@ -277,7 +277,9 @@ def _refuse_unfit_ids(
     lengths = text_bytes(column)
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
-    problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
+    problems.add(
+        start, unit, {row: Reason(rule, f"; received {lengths[row]:,}") for row in too_long}
+    )
 
 
 def _refuse_totals(

@@ -37,7 +37,7 @@ def _scale(value: Any) -> Any:
     if isinstance(value, dict | Scaling) or value in ("learn", "raw"):
         return value
     raise ValueError(
-        "Input should be 'learn' or 'raw' or {mean = ..., sd = ...}; or several rules as {scale = "
+        "must be 'learn' or 'raw' or {mean = ..., sd = ...}; or several rules as {scale = "
         f"..., missing = ..., clip = ..., format = ...}}; received {value!r}"
     )
 
@@ -47,7 +47,7 @@ def _missing(value: Any) -> Any:
     if value in ("refuse", "mean", "median") or (number and abs(value) < LARGEST_NUMBER):
         return value
     raise ValueError(
-        "Input should be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
+        "must be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
         f"received {value!r}"
     )
 
@@ -56,7 +56,7 @@ def _clip(value: Any) -> Any:
     if value is None or value is False or isinstance(value, list | tuple):
         return value
     raise ValueError(
-        "Input should be two quantiles of the first wave, such as [0.001, 0.999], or false; "
+        "must be two quantiles of the first wave, such as [0.001, 0.999], or false; "
         f"received {value!r}"
     )
 
@@ -236,7 +236,7 @@ def _date(value: Any) -> Any:
     if isinstance(value, dict | DateRules):
         return value
     raise ValueError(
-        'Input should be a format such as "iso" or "%d.%m.%Y", or {format = ..., parts = '
+        'must be a format such as "iso" or "%d.%m.%Y", or {format = ..., parts = '
         f'["days", "weekday", "month"], missing = ...}}; received {value!r}'
     )
 
@@ -245,7 +245,7 @@ def _boolean(value: Any) -> Any:
     if isinstance(value, bool) or value in ("refuse", "level"):
         return value
     raise ValueError(
-        "Input should say what to do with a missing value: 'refuse', 'level', true or false; "
+        "must say what to do with a missing value: 'refuse', 'level', true or false; "
         f"received {value!r}"
     )
 
@@ -270,7 +270,7 @@ Categorical = Annotated[
     Discriminator(
         _categorical_form,
         custom_error_type="form",
-        custom_error_message="Input should be a list of levels, or {hash = 16}",
+        custom_error_message="must be a list of levels, or {hash = 16}",
     ),
 ]
 

@@ -169,17 +169,15 @@ def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
 
 def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
     """Return what a validator of this project said."""
-    return _as_rule(str(found["ctx"]["error"]))
+    return _short(str(found["ctx"]["error"]))
 
 
 def _form(found: Mapping[str, Any], _known: Iterable[str]) -> str:
-    return f"{_as_rule(str(found['msg']))}; received {received(found['input'])}"
+    return f"{_short(str(found['msg']))}; received {received(found['input'])}"
 
 
-def _as_rule(said: str) -> str:
-    """Return a message that begins as Pydantic's do as the other rules are said, cut short."""
-    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
-    return said.replace("Input should ", "must ", 1) if said.startswith("Input ") else said
+def _short(said: str) -> str:
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
 
 
 def _key(_found: Mapping[str, Any], _known: Iterable[str]) -> str:

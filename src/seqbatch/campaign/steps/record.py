@@ -109,8 +109,7 @@ class Misspelled:
         """Look at a piece of a file that was judged."""
         for column in _formats(spec):
             said = self._cells.setdefault(column, [])
-            rule = f"{column} must be a number"
-            rows = [row for row, kind in judged.kinds.items() if kind.startswith(rule)]
+            rows = [row for row, unread in judged.unread.items() if unread == column]
             self._held[column] += len(rows)
             for row in rows[: FEW - len(said)]:
                 said.append(str(batch.column(column)[row].as_py()))
